@@ -1,0 +1,1 @@
+"""Two runs: what changed between them, task by task."""

@@ -1,0 +1,57 @@
+"""The one exception for run data that cannot be used, and how it names the place."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+
+
+class RunDataError(Exception):
+    """Run data that a rule refuses.
+
+    Attributes:
+        code: Stable name of the rule that was broken, as in records.md §20 (`E-JSON`, `E-CONFLICT`, ...).
+        path: The file it was found in, if one file is to blame.
+        line: Line number from 1, blank lines counted.
+        offset: Byte offset of the row in the file.
+        kind: The `FaultKind` of the line, for errors that a malformed line causes.
+        reason: The message without the place.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        reason: str,
+        *,
+        path: str | PathLike[str] | None = None,
+        line: int | None = None,
+        offset: int | None = None,
+        kind: str | None = None,
+    ) -> None:
+        self.code = code
+        self.reason = reason
+        self.path = None if path is None else fspath(path)
+        self.line = line
+        self.offset = offset
+        self.kind = kind
+        super().__init__(_with_place(reason, self.path, line, offset))
+
+
+def _with_place(reason: str, path: str | None, line: int | None, offset: int | None) -> str:
+    """Put `path:line: ` before the reason and the byte offset behind it, as far as they are known."""
+    if path is not None:
+        place = path if line is None else f"{path}:{line}"
+        reason = f"{place}: {reason}"
+    return reason if offset is None else f"{reason} (row at byte {offset})"
+
+
+def unreadable_file(path: str | PathLike[str], error: OSError) -> RunDataError:
+    """The error for a file that the operating system does not let us read; says what to do about it."""
+    if isinstance(error, FileNotFoundError):
+        reason = "no such file; check the path"
+    elif isinstance(error, IsADirectoryError):
+        reason = "is a directory, not a file; name the .jsonl file inside it"
+    elif isinstance(error, PermissionError):
+        reason = "cannot be read: permission denied; give this user read access"
+    else:
+        reason = f"cannot be read: {error.strerror or error}"
+    return RunDataError("E-UNREADABLE", reason, path=path)
