@@ -1,0 +1,77 @@
+"""The input digest: what a task asked, so that two rows can be shown to be the same task (compare.md, decision 11)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from rollout_assets.core.compare.keys import lookup, without_huge_integers
+
+_PROMPT_ROLES: Final = frozenset({"system", "developer", "user"})
+#: Members that a saved row has and an inventory row may lack; they say nothing about the task.
+_ADDED_BY_SAVING: Final = (("type", "message"), ("detail", "auto"))
+
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
+def input_digest(row: Mapping[str, Any]) -> str | None:
+    """Digest of the input that a result row repeats, or None where it has none.
+
+    Saved rows append later turns to the input, so only the messages before the first one that is not `system`,
+    `developer` or `user` count.
+
+    Args:
+        row: A row of an output or a sidecar, whole or projected.
+
+    Returns:
+        64 hexadecimal digits (SHA-256), or None when the row has no input messages of those roles.
+    """
+    return _digest(_prompt(_messages(lookup(row, "responses_create_params.input"))))
+
+
+def inventory_digest(row: Mapping[str, Any]) -> str | None:
+    """Digest of the input of an inventory row: its `responses_create_params.input`, or its `task_input`.
+
+    Comparable with other inventory digests only, never with `input_digest` of a row.
+    """
+    messages = _messages(lookup(row, "responses_create_params.input"))
+    return _digest(messages) or _digest(row.get("task_input"))
+
+
+def _messages(value: Any) -> list[Any]:
+    """The input as a list of messages; a bare string is one user message, as in the Responses API."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}] if value else []
+    return value if isinstance(value, list) else []
+
+
+def _prompt(messages: list[Any]) -> list[Any]:
+    for position, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, dict) else None
+        if not isinstance(role, str) or role not in _PROMPT_ROLES:
+            return messages[:position]
+    return messages
+
+
+def _digest(value: Any) -> str | None:
+    if not value:
+        return None
+    value = _normalised(value)
+    try:
+        text = _canonical(value)
+    except ValueError:
+        text = _canonical(without_huge_integers(value))
+    return sha256(text.encode("utf-8")).hexdigest()
+
+
+def _normalised(value: Any) -> Any:
+    """The value without nulls and without what saving adds."""
+    if isinstance(value, dict):
+        return {
+            key: _normalised(item)
+            for key, item in value.items()
+            if item is not None and (key, item) not in _ADDED_BY_SAVING
+        }
+    return [_normalised(item) for item in value] if isinstance(value, list) else value

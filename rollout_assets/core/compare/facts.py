@@ -1,0 +1,202 @@
+"""All that a comparison needs of one row, without the row (architecture.md §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from rollout_assets.core.compare.digest import input_digest
+from rollout_assets.core.compare.errors import CompareInputError
+from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX, identity_of, lookup, number_or_none
+from rollout_assets.core.compare.rows import (
+    SIDECAR_FLAG,
+    StrPath,
+    agent_error,
+    failure_class,
+    failure_kind,
+    has_odd_mask,
+    is_evidence,
+    read_rows,
+    reason_of_mask,
+    sidecar_path,
+    strict_reward,
+)
+from rollout_assets.core.jsonl import Row
+
+RewardState = Literal["number", "absent", "non_finite", "not_a_number"]
+File = Literal["output", "failures"]
+
+
+class RowFacts(NamedTuple):
+    """One row of an output or a sidecar, reduced to what the comparison rules read.
+
+    Attributes:
+        file: Whether the row is in the output or in its sidecar of failures.
+        line: Line number from 1, blank lines counted; of rows in memory, the position from 1.
+        offset: Byte offset of the row in its file.
+        length: Bytes of the row, with its LF if it has one.
+        task_index: `_ng_task_index` where it is a finite number.
+        rollout_index: `_ng_rollout_index` where it is a finite number.
+        attempt_index: `_ng_attempt_index` where it is a finite number.
+        labels: The label under each key of `ALL_KEYS`, in that order; one more when the rows were read for another key.
+        tasksets: Key -> taskset, of the keys whose value is an object that names one; None when there is none.
+        reward: The reward; non-finite values are kept, so that they can be named.
+        reward_state: What `reward` is.
+        mask_sample: Whether `mask_sample` is truthy.
+        mask_reason: Why the row does not count; None when it counts.
+        odd_mask_value: `mask_sample` is truthy but not `true`.
+        failure_kind: `failure_kind` as text; None when not set.
+        failure_class: `_ng_failure_class` as text; None when not set.
+        evidence: An evidence row (`_ng_omitted_rollout`); only in sidecars has this a meaning.
+        agent_error: An error that the agent reports, at most 127 characters.
+        elapsed_seconds: Seconds the rollout took; a positive finite number.
+        input_tokens: `response.usage.input_tokens`.
+        output_tokens: `response.usage.output_tokens`.
+        model: `response.model`.
+        input_digest: `digest.input_digest` of the row, or the digest of its inventory row.
+    """
+
+    file: File
+    line: int
+    offset: int
+    length: int
+    task_index: int | float | None
+    rollout_index: int | float | None
+    attempt_index: int | float | None
+    labels: tuple[str | None, ...]
+    tasksets: dict[str, str] | None
+    reward: float | None
+    reward_state: RewardState
+    mask_sample: bool
+    mask_reason: str | None
+    odd_mask_value: bool
+    failure_kind: str | None
+    failure_class: str | None
+    evidence: bool
+    agent_error: str | None
+    elapsed_seconds: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    model: str | None
+    input_digest: str | None
+
+
+def row_facts(
+    row: Mapping[str, Any],
+    *,
+    file: File = "output",
+    line: int = 1,
+    offset: int = 0,
+    length: int = 0,
+    key: str | None = None,
+) -> RowFacts:
+    """The facts of a row, whole or projected; never raises for what the row holds.
+
+    Args:
+        row: The row.
+        file: The file it is in; a row that `load_rollouts` folded in is `failures` whatever is said here.
+        line: Its line number from 1.
+        offset: Its byte offset.
+        length: Its bytes, LF included.
+        key: A key outside `ALL_KEYS` whose label to keep as well; needs the whole row.
+    """
+    reward, reward_state = _reward_and_state(row)
+    masked = bool(row.get("mask_sample"))
+    kind = failure_kind(row)
+    labels, tasksets = _labels_and_tasksets(row, key)
+    return RowFacts(
+        file="failures" if row.get(SIDECAR_FLAG) is True else file,
+        line=line,
+        offset=offset,
+        length=length,
+        task_index=number_or_none(row.get(TASK_INDEX)),
+        rollout_index=number_or_none(row.get("_ng_rollout_index")),
+        attempt_index=number_or_none(row.get("_ng_attempt_index")),
+        labels=labels,
+        tasksets=tasksets,
+        reward=reward,
+        reward_state=reward_state,
+        mask_sample=masked,
+        mask_reason=reason_of_mask(masked, kind, reward)
+        if masked or reward_state != "not_a_number"
+        else "reward is not a number",
+        odd_mask_value=has_odd_mask(row),
+        failure_kind=kind,
+        failure_class=failure_class(row),
+        evidence=is_evidence(row),
+        agent_error=agent_error(row),
+        elapsed_seconds=_elapsed_seconds(row),
+        input_tokens=_tokens(row, "input_tokens"),
+        output_tokens=_tokens(row, "output_tokens"),
+        model=_model(row),
+        input_digest=input_digest(row),
+    )
+
+
+def read_facts(path: StrPath, *, key: str | None = None) -> Iterator[RowFacts]:
+    """Yield the facts of every row of an output, then of its sidecar; one row is in memory at a time.
+
+    The rows are not folded yet: `fold.fold` does that.
+
+    Raises:
+        CompareInputError: As `load_rollouts` does.
+    """
+    yield from (_facts_of(row, "output", key) for row in _rows_for(path, key))
+    sidecar = sidecar_path(path)
+    if sidecar is not None:
+        yield from (_facts_of(row, "failures", key) for row in _rows_for(sidecar, key))
+
+
+def _rows_for(path: StrPath, key: str | None) -> Iterator[Row]:
+    return read_rows(path, whole_rows=key is not None and key not in ALL_KEYS)
+
+
+def _facts_of(row: Row, file: File, key: str | None) -> RowFacts:
+    return row_facts(row.fields, file=file, line=row.line, offset=row.offset, length=row.length, key=key)
+
+
+def _reward_and_state(row: Mapping[str, Any]) -> tuple[float | None, RewardState]:
+    try:
+        reward = strict_reward(row)
+    except CompareInputError:
+        return None, "not_a_number"
+    if reward is None:
+        return None, "absent"
+    return reward, "number" if math.isfinite(reward) else "non_finite"
+
+
+def _labels_and_tasksets(
+    row: Mapping[str, Any], key: str | None
+) -> tuple[tuple[str | None, ...], dict[str, str] | None]:
+    labels: list[str | None] = []
+    tasksets: dict[str, str] = {}
+    for name in ALL_KEYS if key is None or key in ALL_KEYS else (*ALL_KEYS, key):
+        label, taskset = identity_of(row, name)
+        labels.append(label)
+        if taskset is not None:
+            tasksets[name] = taskset
+    return tuple(labels), tasksets or None
+
+
+def _elapsed_seconds(row: Mapping[str, Any]) -> float | None:
+    """The first of the two places whose value converts to a number above 0 (records.md §2.5, decision 15)."""
+    for value in (row.get("elapsed_seconds"), lookup(row, "response.metadata.elapsed_seconds")):
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            try:
+                seconds = float(value)
+            except (ValueError, OverflowError):
+                continue
+            if seconds > 0 and math.isfinite(seconds):
+                return seconds
+    return None
+
+
+def _tokens(row: Mapping[str, Any], name: str) -> int | None:
+    value = lookup(row, f"response.usage.{name}")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _model(row: Mapping[str, Any]) -> str | None:
+    value = lookup(row, "response.model")
+    return value if isinstance(value, str) else None
