@@ -1,1 +1,42 @@
-"""Two runs: what changed between them, task by task."""
+"""Two runs: what changed between them, task by task (the rules of compare.md).
+
+This is the newest generation of the reference's comparison, without its defects: input that it crashes on or misreads
+is an error with its place, and what its categories hide is a finding beside them.
+"""
+
+from rollout_assets.core.compare.classify import TaskComparison
+from rollout_assets.core.compare.compare import CompareResult, compare_facts, compare_rollouts
+from rollout_assets.core.compare.errors import CompareInputError
+from rollout_assets.core.compare.facts import RowFacts, row_facts
+from rollout_assets.core.compare.fold import fold, load_facts
+from rollout_assets.core.compare.groups import group_by_task
+from rollout_assets.core.compare.rows import (
+    agent_error,
+    current_failures,
+    load_rollouts,
+    mask_reason,
+    measured_failure_kind,
+)
+from rollout_assets.core.compare.sides import TaskSide, summarize_side
+from rollout_assets.core.compare.task_key import detect_task_key
+
+__all__ = [
+    "CompareInputError",
+    "CompareResult",
+    "RowFacts",
+    "TaskComparison",
+    "TaskSide",
+    "agent_error",
+    "compare_facts",
+    "compare_rollouts",
+    "current_failures",
+    "detect_task_key",
+    "fold",
+    "group_by_task",
+    "load_facts",
+    "load_rollouts",
+    "mask_reason",
+    "measured_failure_kind",
+    "row_facts",
+    "summarize_side",
+]

@@ -1,0 +1,120 @@
+"""Findings beside the result: what may mislead in it, without changing any category (compare.md, decision 12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from rollout_assets.core.compare.classify import Side, TaskComparison, Tasks
+from rollout_assets.core.compare.facts import RowFacts
+from rollout_assets.core.compare.groups import Groups
+from rollout_assets.core.compare.join import ABSENT, Joined
+from rollout_assets.core.compare.sides import exact_mean
+from rollout_assets.core.compare.table import FactTable
+
+FindingKind = Literal[
+    "odd_mask_value",
+    "coarse_key",
+    "duplicate_rollout",
+    "partly_masked",
+    "late_attempt",
+    "inputs_differ",
+    "not_distinguishable",
+    "within_noise",
+]
+
+#: A flip within this many standard errors of the difference of two means is within the noise of the repeats.
+NOISE_STANDARD_ERRORS = 2.0
+
+
+class Finding(NamedTuple):
+    """One thing to know about one task.
+
+    Attributes:
+        kind: What it is.
+        side: The side it is about; None when it is about both.
+        task: Label of the task; None when it is about all of them.
+        detail: A sentence for a person.
+        lines: Lines of the rows it is about, where these are few; of the sidecar for `late_attempt`.
+    """
+
+    kind: FindingKind
+    side: Side | None
+    task: str | None
+    detail: str
+    lines: tuple[int, ...] = ()
+
+
+def side_findings(side: Side, table: FactTable, joined: Joined) -> Iterator[Finding]:
+    """Odd mask values, duplicate rollouts and partly masked tasks of one side, in the order of the tasks."""
+    groups, numbers = (joined.old, joined.old_groups) if side == "old" else (joined.new, joined.new_groups)
+    for label, group in zip(joined.labels, numbers, strict=True):
+        if group != ABSENT and _is_worth_a_look(table, groups, group):
+            rows = [table[row] for row in groups.rows(group)]
+            yield from _odd_masks(side, label, rows)
+            yield from _duplicates(side, label, rows)
+            yield from _partly_masked(side, label, rows)
+    for kept, later in table.late_attempts:
+        yield Finding(
+            "late_attempt",
+            side,
+            None,
+            f"of two failures of one attempt identity the last line stands (attempt {kept.attempt_index}), "
+            f"though line {later.line} has the later attempt {later.attempt_index}",
+            (kept.line, later.line),
+        )
+
+
+def _is_worth_a_look(table: FactTable, groups: Groups, group: int) -> bool:
+    rows = groups.rows(group)
+    return len(rows) > 1 or table.signals(rows[0]).odd_mask_value
+
+
+def _odd_masks(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
+    lines = tuple(row.line for row in rows if row.odd_mask_value)
+    if lines:
+        detail = f"{len(lines)} of {len(rows)} rows have a mask_sample that masks them but is not true"
+        yield Finding("odd_mask_value", side, label, detail, lines)
+
+
+def _duplicates(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
+    """Output rows of one task with the same rollout index: one rollout saved twice counts as two repeats."""
+    first: dict[tuple[object, object], int] = {}
+    for row in rows:
+        if row.file == "output" and row.rollout_index is not None:
+            identity = (row.task_index, row.rollout_index)
+            line = first.setdefault(identity, row.line)
+            if line != row.line:
+                detail = f"rollout index {row.rollout_index} occurs again: both rows enter the mean"
+                yield Finding("duplicate_rollout", side, label, detail, (line, row.line))
+
+
+def _partly_masked(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
+    counting = [row.reward for row in rows if row.mask_reason is None and row.reward is not None]
+    masked = tuple(row.line for row in rows if row.mask_reason is not None)
+    if counting and masked:
+        detail = (
+            f"{len(masked)} of {len(rows)} rows are masked, so the task is; "
+            f"the mean of the other {len(counting)} is {exact_mean(counting)!r}"
+        )
+        yield Finding("partly_masked", side, label, detail, masked)
+
+
+def noise_findings(tasks: Tasks) -> Iterator[Finding]:
+    """Flips that the spread of the repeats explains: means are compared with no notion of noise (§1.17, defect 13)."""
+    for task in tasks.of("flipped", "flipped_agent_error"):
+        error = standard_error(task)
+        if error and task.difference is not None and abs(task.difference) <= NOISE_STANDARD_ERRORS * error:
+            detail = (
+                f"the means differ by {abs(task.difference):.4g}, within {NOISE_STANDARD_ERRORS:g} standard errors "
+                f"({error:.4g}) of the repeats"
+            )
+            yield Finding("within_noise", None, task.task, detail)
+
+
+def standard_error(task: TaskComparison) -> float | None:
+    """Standard error of the difference of the means, from the repeats; None unless both sides have repeats."""
+    if task.old is None or task.new is None or task.old.variance is None or task.new.variance is None:
+        return None
+    return math.sqrt(task.old.variance / task.old.reward_rows + task.new.variance / task.new.reward_rows)
