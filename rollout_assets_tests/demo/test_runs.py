@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollout_assets.core.compare import compare_rollouts, load_rollouts
+from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
 from rollout_assets.demo.runs import REWARD_SPELLINGS, TORN_LINE, write_demo_runs
 from rollout_assets.demo.tasks import TASKS
@@ -118,24 +121,68 @@ def test_the_damage_is_where_it_should_be(outputs: dict[str, Path]) -> None:
         assert spelling.encode() in lines[number - 1]
     assert lines[TORN_LINE - 1].count(b'"_ng_run_id"') == 2
 
-    faults = [line for line in scan(path) if isinstance(line, Fault)]
-    wanted = {
-        (8, FaultKind.REWARD_NOT_A_NUMBER),
-        (15, FaultKind.REWARD_NOT_A_NUMBER),
+    found = list(scan(path))
+    assert [(line.line, line.kind) for line in found if isinstance(line, Fault)] == [
         (24, FaultKind.INVALID_JSON),
         (32, FaultKind.NON_FINITE_NUMBER),
         (40, FaultKind.DUPLICATE_KEY),
         (47, FaultKind.TRUNCATED_TAIL),
-    }
-    assert {(fault.line, fault.kind) for fault in faults} | {
-        (line.line, FaultKind.REWARD_NOT_A_NUMBER)
-        for line in scan(path)
-        if isinstance(line, Row) and isinstance(line.fields["reward"], str | bool)
-    } == wanted
-    assert sum(isinstance(line, Row) for line in scan(path)) == 44
+    ]
+    rewards = {line.line: line.fields["reward"] for line in found if isinstance(line, Row)}
+    assert len(rewards) == 44
+    odd = {line: reward for line, reward in rewards.items() if not isinstance(reward, float) or math.isnan(reward)}
+    assert {line: repr(reward) for line, reward in odd.items()} == {8: "'1.0'", 15: "True", 32: "nan"}
 
 
 def test_the_companions_of_the_damaged_file_are_sound(outputs: dict[str, Path]) -> None:
     folder = outputs["step-0400"].parent
     assert len(_rows(folder / "rollouts_materialized_inputs.jsonl")) == 48
     assert _rows(folder / "rollouts_failures.jsonl") == []
+
+
+def test_the_damaged_file_is_refused_by_the_comparison(outputs: dict[str, Path]) -> None:
+    with pytest.raises(RunDataError) as caught:
+        load_rollouts(outputs["step-0400"])
+    assert (caught.value.line, caught.value.kind) == (8, FaultKind.REWARD_NOT_A_NUMBER)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        (
+            "step-0100",
+            "step-0200",
+            {
+                ("flipped", "new"): ["arithmetic-sum", "clock-angle", "rotate-list"],
+                ("flipped", "old"): ["roman-numerals", "rope-gap"],
+                ("flipped_agent_error", "old"): ["inscribed-square"],
+                ("masked", None): ["merge-intervals", "two-heads"],
+                ("missing", None): ["word-count"],
+            },
+        ),
+        (
+            "step-0200",
+            "step-0300",
+            {
+                ("flipped", "new"): ["banana", "inverse-mod-26", "log-equation", "rotate-list"],
+                ("flipped", "old"): ["divisors-360", "sum-of-squares"],
+                ("flipped_agent_error", "new"): ["inscribed-square"],
+                ("flipped_agent_error", "old"): ["geometric-tail"],
+                ("masked", None): ["handshakes", "merge-intervals", "word-count"],
+                ("missing", None): ["spiral-order"],
+            },
+        ),
+    ],
+)
+def test_consecutive_runs_show_every_category(
+    outputs: dict[str, Path], old: str, new: str, wanted: dict[tuple[str, str | None], list[str]]
+) -> None:
+    result = compare_rollouts(load_rollouts(outputs[old]), load_rollouts(outputs[new]))
+    assert result.old_key == result.new_key == "_ng_task_id"
+    assert len(result.tasks) == len(TASKS)
+    found: dict[tuple[str, str | None], list[str]] = {}
+    for task in result.tasks:
+        if task.category != "identical":
+            found.setdefault((task.category, task.winner), []).append(task.task)
+    assert found == wanted
+    assert not {finding.kind for finding in result.findings} & {"inputs_differ", "not_distinguishable", "late_attempt"}
