@@ -1,0 +1,51 @@
+"""The asset `task_sides`: one run, task by task."""
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count
+from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.core.errors import RunDataError
+from rollout_assets.facts_table import standing_facts
+from rollout_assets.resources.parquet import permanent_failure
+from rollout_assets.resources.workspace import RolloutWorkspace
+from rollout_assets.sides import Sides, summarize_run
+from rollout_assets.tables import TASK_SIDES
+
+
+@dg.asset(
+    partitions_def=ROLLOUT_RUNS,
+    group_name="comparison",
+    kinds={"python", "parquet"},
+    owners=OWNERS,
+    code_version="1",
+    metadata=definition_metadata(TASK_SIDES),
+    description=TASK_SIDES.meaning,
+    deps=["attempt_outcomes"],
+)
+def task_sides(context: dg.AssetExecutionContext, workspace: RolloutWorkspace) -> dg.Output[pa.Table]:
+    """Group the standing outcomes by task, under the key of the policy or the one found."""
+    key = context.partition_key
+    try:
+        sides = summarize_run(standing_facts(workspace.store, key), workspace.policy.group_of(key).key)
+    except RunDataError as error:
+        raise permanent_failure(error) from None
+    return dg.Output(sides.table, metadata=_metadata(sides))
+
+
+def _metadata(sides: Sides) -> dict[str, Any]:
+    table = sides.table
+    masked = table.num_rows - table["masked"].null_count
+    measured = table.filter(pc.is_null(table["masked"]))
+    mean = pc.mean(measured["reward_mean"]).as_py()
+    metadata: dict[str, Any] = {
+        **row_count(table.num_rows),
+        "task_key": sides.key,
+        "key_source": sides.key_source,
+        "tasks_measured": table.num_rows - masked,
+        "tasks_masked": masked,
+    }
+    return metadata | ({} if mean is None else {"mean_reward_of_measured_tasks": mean})

@@ -1,0 +1,134 @@
+"""The discovery sensor and the nightly sweep: the only two that launch runs by themselves."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+
+import dagster as dg
+
+from rollout_assets.assets.raw_run import DATA_VERSION_TAG, RAW_RUN
+from rollout_assets.automation.jobs import compare_run, ingest_run
+from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover
+from rollout_assets.core.errors import RunDataError
+from rollout_assets.resources.workspace import RolloutWorkspace
+
+#: New or changed runs taken in per tick; the rest waits for the next one.
+RUNS_PER_TICK = 20
+#: A run whose files changed more recently than this is still being written.
+DEFAULT_SETTLE_SECONDS = 60.0
+
+
+@dg.sensor(
+    name="discover_runs",
+    jobs=[ingest_run, compare_run],
+    minimum_interval_seconds=60,
+    description="Finds new and changed run directories below the runs root and takes them in, one Dagster run each; "
+    "compares a run again when its baseline changed. A run is left alone until its files have rested for "
+    "ROLLOUT_SETTLE_SECONDS (60).",
+)
+def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspace) -> dg.SensorResult:
+    """Request `ingest_run` for each settled run that is not taken in, and `compare_run` for outdated comparisons."""
+    discovery, store = _discover(workspace), workspace.store
+    seen = _read_cursor(context.cursor)
+    due = [
+        run
+        for run in discovery.runs
+        if run.fingerprint != seen.get(run.key) and not store.is_taken_in(run.key, run.fingerprint)
+    ]
+    settled = [run for run in due if _is_settled(run)]
+    chosen = settled[:RUNS_PER_TICK]
+    summary = _summary(discovery, waiting=len(due) - len(settled), later=len(settled) - len(chosen))
+    requests = [_ingest_request(run) for run in chosen] + _comparison_requests(workspace, discovery, due)
+    if discovery.rejected:
+        context.log.warning(summary)
+    seen.update({run.key: run.fingerprint for run in chosen})
+    known = {run.key for run in discovery.runs}
+    return dg.SensorResult(
+        skip_reason=None if requests else f"Nothing to do: {summary}",
+        dynamic_partitions_requests=[ROLLOUT_RUNS.build_add_request([run.key for run in chosen])] if chosen else [],
+        run_requests=requests,
+        asset_events=[
+            dg.AssetObservation(RAW_RUN, partition=run.key, tags={DATA_VERSION_TAG: run.fingerprint}) for run in chosen
+        ],
+        cursor=json.dumps({key: value for key, value in seen.items() if key in known}),
+    )
+
+
+@dg.schedule(
+    cron_schedule="0 3 * * *",
+    job=ingest_run,
+    name="nightly_sweep",
+    description="Every night, takes in each run that is not taken in: what the sensor missed while it was off, and "
+    "runs whose last attempt did not finish.",
+)
+def nightly_sweep(
+    context: dg.ScheduleEvaluationContext, workspace: RolloutWorkspace
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Request `ingest_run` for everything that is due, whatever the sensor has seen."""
+    discovery = _discover(workspace)
+    due = [
+        run for run in discovery.runs if _is_settled(run) and not workspace.store.is_taken_in(run.key, run.fingerprint)
+    ]
+    if not due:
+        return dg.SkipReason(f"Nothing to do: {_summary(discovery)}")
+    context.instance.add_dynamic_partitions(str(ROLLOUT_RUNS.name), [run.key for run in due])
+    return [_ingest_request(run, suffix=f":{context.scheduled_execution_time:%Y-%m-%d}") for run in due]
+
+
+def _ingest_request(run: DiscoveredRun, suffix: str = "") -> dg.RunRequest:
+    """The run key names the run and the state of its files: Dagster never launches the same key twice."""
+    return dg.RunRequest(
+        job_name=ingest_run.name, run_key=f"{run.key}:{run.fingerprint}{suffix}", partition_key=run.key
+    )
+
+
+def _comparison_requests(
+    workspace: RolloutWorkspace, discovery: Discovery, due: list[DiscoveredRun]
+) -> list[dg.RunRequest]:
+    """Requests for runs that are taken in themselves but whose baseline was taken in after they were compared."""
+    store, policy = workspace.store, workspace.policy
+    keys = [run.key for run in discovery.runs]
+    waiting = {run.key for run in due}
+    requests = []
+    for key in keys:
+        baseline = next((b for b in policy.candidates_for_baseline(key, keys) if store.is_sound(b)), None)
+        if baseline is None or key in waiting or not store.comparison_is_older_than(key, baseline):
+            continue
+        state = store.outcomes_version(baseline)
+        requests.append(
+            dg.RunRequest(job_name=compare_run.name, run_key=f"{key}:vs:{baseline}:{state}", partition_key=key)
+        )
+    return requests
+
+
+def _discover(workspace: RolloutWorkspace) -> Discovery:
+    try:
+        return discover(workspace.settings.runs_root)
+    except RunDataError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
+
+
+def _is_settled(run: DiscoveredRun) -> bool:
+    settle_seconds = float(os.environ.get("ROLLOUT_SETTLE_SECONDS") or DEFAULT_SETTLE_SECONDS)
+    return time.time() - run.newest_mtime_ns / 1e9 >= settle_seconds
+
+
+def _read_cursor(cursor: str | None) -> dict[str, str]:
+    """The fingerprints already requested; a cursor that is no such thing starts over instead of stopping the sensor."""
+    try:
+        value = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(key): str(fingerprint) for key, fingerprint in value.items()}
+
+
+def _summary(discovery: Discovery, *, waiting: int = 0, later: int = 0) -> str:
+    text = f"{len(discovery.runs)} runs found, {waiting} still being written, {later} left for the next tick"
+    if discovery.rejected:
+        listed = "; ".join(f"{item.path}: {item.reason}" for item in discovery.rejected[:10])
+        text += f"; {len(discovery.rejected)} cannot be taken in: {listed}"
+    return text

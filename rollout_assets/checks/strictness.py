@@ -1,0 +1,97 @@
+"""The two strictness checks of an index: is every line sound JSON, and is every reward a number or null.
+
+The verdict is pure: it is read off what the scan found, so a file is read once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from rollout_assets.assets.metadata import shown_table
+from rollout_assets.checks.partitioned import partitioned_check
+from rollout_assets.core.jsonl import Fault, FaultKind
+from rollout_assets.indexing import REWARD_FAULTS, WARNINGS, File, IndexSummary
+
+JSONL_STRICT = partitioned_check(
+    "jsonl_strict",
+    "record_index",
+    blocking=True,
+    description="Every line of the results file and the sidecar is one JSON object in UTF-8, without duplicate keys "
+    "that a rule reads, lone surrogates or excessive depth. One that is not blocks everything downstream of the run. "
+    "`NaN`, infinities and a torn last line are warnings: the rules know what to do with them.",
+)
+REWARD_STRICT = partitioned_check(
+    "reward_strict",
+    "record_index",
+    blocking=True,
+    description="Every `reward` is a number or null. A boolean, string, list or object blocks everything downstream of "
+    "the run: it would be read as something that the producer did not measure.",
+)
+
+
+def judge(summary: IndexSummary, key: str) -> list[dg.AssetCheckResult]:
+    """The results of both checks for one run."""
+    return [
+        _result("jsonl_strict", summary, key, frozenset(FaultKind) - REWARD_FAULTS),
+        _result("reward_strict", summary, key, REWARD_FAULTS),
+    ]
+
+
+def blocking_reason(results: list[dg.AssetCheckResult]) -> str | None:
+    """Why a run may not be used, or `None` when it may."""
+    failed = [r for r in results if not r.passed and r.severity is dg.AssetCheckSeverity.ERROR]
+    return "; ".join(f"{result.check_name}: {result.description}" for result in failed) or None
+
+
+def _result(name: str, summary: IndexSummary, key: str, kinds: frozenset[FaultKind]) -> dg.AssetCheckResult:
+    counts = {kind: number for kind, number in summary.counts.items() if kind in kinds}
+    faults = [(file, fault) for file, fault in summary.faults if fault.kind in kinds]
+    rows = summary.rows.total()
+    blocks = any(kind not in WARNINGS for kind in counts)
+    metadata: dict[str, Any] = {"rows": rows, "faults": sum(counts.values())}
+    metadata |= {f"faults_{kind}": number for kind, number in counts.items()}
+    if faults:
+        metadata["places"] = shown_table([_place(file, fault) for file, fault in faults])
+    if not rows and name == "jsonl_strict" and not counts:
+        blocks, description = (
+            True,
+            f"Run {key!r} holds no row yet. Wait until its producer has saved one, or remove it.",
+        )
+    elif not counts:
+        description = f"All {rows} rows are sound."
+    else:
+        description = _describe(counts, faults, blocks=blocks)
+    return dg.AssetCheckResult(
+        asset_key=dg.AssetKey("record_index"),
+        check_name=name,
+        passed=not counts and not blocks,
+        severity=dg.AssetCheckSeverity.ERROR if blocks or not counts else dg.AssetCheckSeverity.WARN,
+        description=description,
+        metadata=metadata,
+    )
+
+
+def _describe(counts: dict[FaultKind, int], faults: list[tuple[File, Fault]], *, blocks: bool) -> str:
+    total = sum(counts.values())
+    kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
+    first = next((fault for _, fault in faults if (fault.kind not in WARNINGS) == blocks), faults[0][1])
+    place = f"{first.path}:{first.line} (byte {first.offset + first.column - 1}): {first.message}"
+    if blocks:
+        advice = "Mend the producer or the file, then materialize record_index again; nothing downstream runs before."
+    else:
+        advice = "The run goes on: such rows are masked or left out by rule."
+    return f"{total} {'fault' if total == 1 else 'faults'} ({kinds}). First: {place}. {advice}"
+
+
+def _place(file: File, fault: Fault) -> dict[str, Any]:
+    return {
+        "file": file,
+        "line": fault.line,
+        "byte offset": fault.offset,
+        "column": fault.column,
+        "kind": str(fault.kind),
+        "message": fault.message,
+        "excerpt": fault.excerpt,
+    }

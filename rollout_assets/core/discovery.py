@@ -1,0 +1,191 @@
+"""Which runs lie under a root, what each is called, and the state its files are in (architecture.md §4).
+
+A run is named by its *run key*: the path of its results file relative to the runs root, without `.jsonl`. The key is
+also the partition key in Dagster and a path in the store, so it follows a grammar of its own; whatever does not fit is
+reported, never dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollout_assets.core.errors import RunDataError, unreadable_file
+from rollout_assets.core.records.paths import (
+    coverage_path_for,
+    failures_path_for,
+    manifest_path_for,
+    materialized_path_for,
+)
+
+RUN_KEY_CHARACTERS = 120
+_SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._=+-]*"
+_RUN_KEY = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*")
+_RUN_KEY_RULE = (
+    "a run key is made of letters, digits and . _ = + - (each folder or file name beginning with a letter or digit, "
+    f"no '..') and has at most {RUN_KEY_CHARACTERS} characters; rename the folder or file"
+)
+
+#: JSONL files that a run writes beside its results (records.md §1); they are runs only with a manifest of their own.
+_COMPANION_ENDINGS = (
+    "_failures",
+    "_materialized_inputs",
+    "_attempts",
+    "_reward_profiling",
+    "_multistage_state",
+)
+_COMPANION_NAMES = frozenset({"rollout_verdicts.jsonl"})
+
+
+@dataclass(frozen=True)
+class FileState:
+    """One file of a run as it stood when looked at: bytes, modification time in ns, inode."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class DiscoveredRun:
+    """A run on disk. `fingerprint` names the state of its files: 16 hex digits, equal as long as none changed."""
+
+    key: str
+    output: Path
+    files: tuple[FileState, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of names, sizes, modification times and inodes; no content is read."""
+        text = "\n".join(f"{f.name}\t{f.size}\t{f.mtime_ns}\t{f.inode}" for f in self.files)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def newest_mtime_ns(self) -> int:
+        """When a file of the run last changed."""
+        return max(file.mtime_ns for file in self.files)
+
+
+@dataclass(frozen=True)
+class RejectedRun:
+    """Something that looks like a run and cannot be taken in, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """All runs under a root in natural order of their keys, and what cannot be a run."""
+
+    runs: tuple[DiscoveredRun, ...]
+    rejected: tuple[RejectedRun, ...]
+
+
+def discover(root: Path) -> Discovery:
+    """Find every run under `root`. Hidden folders are not entered, links to folders are not followed.
+
+    Raises:
+        RunDataError: `E-RUNS-ROOT` when the root does not exist or is no folder.
+    """
+    check_runs_root(root)
+    runs: list[DiscoveredRun] = []
+    rejected: list[RejectedRun] = []
+    for path in _results_files(root, rejected):
+        key = path.relative_to(root).as_posix().removesuffix(".jsonl")
+        problem = run_key_problem(key)
+        if problem is not None:
+            rejected.append(RejectedRun(path, f"{key!r} cannot be a run key: {problem}"))
+        elif not path.is_file():
+            rejected.append(RejectedRun(path, "is no regular file; remove it or put the results file in its place"))
+        else:
+            runs.append(_describe(key, path))
+    return Discovery(tuple(sorted(runs, key=lambda run: natural_order(run.key))), tuple(rejected))
+
+
+def find_run(root: Path, key: str) -> DiscoveredRun:
+    """The run of a key.
+
+    Raises:
+        RunDataError: `E-RUNS-ROOT`, `E-RUN-KEY` for a key outside the grammar, `E-RUN-GONE` when its results file does
+            not exist (any more), `E-UNREADABLE` when it is no regular file.
+    """
+    check_runs_root(root)
+    problem = run_key_problem(key)
+    if problem is not None:
+        raise RunDataError("E-RUN-KEY", f"{key!r} is no run key: {problem}")
+    output = root / f"{key}.jsonl"
+    if output.is_dir():
+        raise unreadable_file(output, IsADirectoryError())
+    if not output.exists():
+        raise RunDataError(
+            "E-RUN-GONE",
+            f"the results file of run {key!r} does not exist; restore it, or delete the partition of that name",
+            path=output,
+        )
+    return _describe(key, output)
+
+
+def check_runs_root(root: Path) -> None:
+    """Raise `E-RUNS-ROOT` unless `root` is a folder."""
+    if not root.is_dir():
+        problem = "is not a folder" if root.exists() else "does not exist"
+        raise RunDataError(
+            "E-RUNS-ROOT",
+            f"the runs root {problem}; "
+            "set ROLLOUT_RUNS_ROOT (or --runs-root) to the folder that holds the run directories",
+            path=root,
+        )
+
+
+def run_key_problem(key: str) -> str | None:
+    """Why `key` is outside the grammar of run keys, or `None` when it is fine."""
+    fits = _RUN_KEY.fullmatch(key) and len(key) <= RUN_KEY_CHARACTERS and ".." not in key
+    return None if fits else _RUN_KEY_RULE
+
+
+def natural_order(key: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key under which `step-9` comes before `step-10`."""
+    pieces = re.split(r"(\d+)", key)
+    return tuple((1, int(piece), piece) if piece.isdigit() else (0, 0, piece) for piece in pieces if piece)
+
+
+def _results_files(folder: Path, rejected: list[RejectedRun]) -> Iterator[Path]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        rejected.append(RejectedRun(folder, unreadable_file(folder, error).reason))
+        return
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.name.startswith("."):
+            continue
+        if entry.name.endswith(".jsonl") and not _is_companion(path):
+            yield path
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _results_files(path, rejected)
+
+
+def _is_companion(path: Path) -> bool:
+    if path.name in _COMPANION_NAMES:
+        return True
+    return path.stem.endswith(_COMPANION_ENDINGS) and not manifest_path_for(path).exists()
+
+
+def _describe(key: str, output: Path) -> DiscoveredRun:
+    companions = (failures_path_for, materialized_path_for, manifest_path_for, coverage_path_for)
+    paths = [output, *(companion(output) for companion in companions)]
+    return DiscoveredRun(key, output, tuple(state for path in paths if (state := _state(path)) is not None))
+
+
+def _state(path: Path) -> FileState | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return FileState(path.name, status.st_size, status.st_mtime_ns, status.st_ino)

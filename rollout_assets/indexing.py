@@ -1,0 +1,203 @@
+"""Indexing one run: both of its files, line by line, into the tables `record_index` and `producer_faults`.
+
+One pass, one row in memory, written in row groups as the scan goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rollout_assets.core.compare.facts import RowFacts, row_facts
+from rollout_assets.core.compare.rows import strict_reward
+from rollout_assets.core.discovery import DiscoveredRun
+from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.files import written_beside
+from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
+from rollout_assets.core.jsonl.faults import excerpt
+from rollout_assets.core.records.identity import logical_rollout_id
+from rollout_assets.core.records.paths import failures_path_for
+from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
+
+ROWS_PER_GROUP = 50_000
+#: Faults kept for messages and metadata; all of them are in the table.
+KEPT_FAULTS = 30
+
+#: Faults that a sound producer can leave behind: a value that a rule masks by name, and the mark of a killed writer.
+#: They are reported as warnings; every other fault of a line blocks the run.
+WARNINGS = frozenset({FaultKind.NON_FINITE_NUMBER, FaultKind.TRUNCATED_TAIL})
+#: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
+REWARD_FAULTS = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
+
+File = Literal["output", "failures"]
+Progress = Callable[[int], None]
+
+
+@dataclass
+class IndexSummary:
+    """What an indexing pass found. `faults` holds the first of them, `counts` all, by kind."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    counts: Counter[FaultKind] = field(default_factory=Counter)
+    faults: list[tuple[File, Fault]] = field(default_factory=list)
+
+    def add_fault(self, file: File, fault: Fault) -> None:
+        """Count a fault and keep it if it is among the first."""
+        self.counts[fault.kind] += 1
+        blocking_kept = sum(kept.kind not in WARNINGS for _, kept in self.faults)
+        if len(self.faults) < KEPT_FAULTS or (fault.kind not in WARNINGS and blocking_kept < KEPT_FAULTS):
+            self.faults.append((file, fault))
+
+
+def index_run(
+    run: DiscoveredRun, records_path: Path, faults_path: Path, progress: Progress = lambda _: None
+) -> IndexSummary:
+    """Scan the output and the sidecar of a run and write its two tables, each whole or not at all.
+
+    Args:
+        run: The run; its files are only read.
+        records_path: Where the table `record_index` goes.
+        faults_path: Where the table `producer_faults` goes.
+        progress: Called with the bytes of each line that was read.
+
+    Raises:
+        RunDataError: `E-UNREADABLE` when a file cannot be opened or read. Bad content never raises.
+    """
+    summary = IndexSummary()
+    sidecar = failures_path_for(run.output)
+    files: list[tuple[File, Path]] = [("output", run.output)]
+    if sidecar.is_file():
+        files.append(("failures", sidecar))
+    with (
+        _table_writer(RECORD_INDEX, records_path) as add_record,
+        _table_writer(PRODUCER_FAULTS, faults_path) as add_fault,
+    ):
+        for file, path in files:
+            for line in scan(path):
+                progress(line.length)
+                if isinstance(line, Fault):
+                    summary.add_fault(file, line)
+                    add_fault(_fault_record(file, line))
+                    continue
+                facts = row_facts(line.fields, file=file, line=line.line, offset=line.offset, length=line.length)
+                if facts.reward_state == "not_a_number":
+                    fault = _reward_fault(path, line)
+                    summary.add_fault(file, fault)
+                    add_fault(_fault_record(file, fault))
+                summary.rows[file] += 1
+                add_record(_index_record(line.fields, facts))
+    return summary
+
+
+def _index_record(row: dict[str, Any], facts: RowFacts) -> tuple[Any, ...]:
+    """The values of a row in the order of `RECORD_INDEX`."""
+    return (
+        facts.file,
+        facts.line,
+        facts.offset,
+        facts.length,
+        _rollout_id(row),
+        _integer(facts.task_index),
+        _integer(facts.rollout_index),
+        _integer(facts.attempt_index),
+        _text(row.get("_ng_run_id")),
+        *facts.labels,
+        None if facts.tasksets is None else json.dumps(facts.tasksets, sort_keys=True),
+        facts.input_digest,
+        facts.reward,
+        facts.reward_state,
+        facts.mask_sample,
+        facts.odd_mask_value,
+        facts.mask_reason,
+        facts.failure_class,
+        facts.failure_kind,
+        bool(row.get("_ng_failure_terminal")),
+        row.get("_ng_failure_counts_as_zero") is True,
+        facts.evidence,
+        facts.agent_error,
+        facts.elapsed_seconds,
+        _integer(facts.input_tokens),
+        _integer(facts.output_tokens),
+        facts.model,
+    )
+
+
+def _rollout_id(row: dict[str, Any]) -> str | None:
+    try:
+        return logical_rollout_id(row)
+    except RunDataError:
+        return None
+
+
+def _integer(value: float | None) -> int | None:
+    """An index as the 64-bit integer of its column; what is none (the scan reports it) has no identity there."""
+    if value is None or value != int(value) or not -(2**63) <= value < 2**63:
+        return None
+    return int(value)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _fault_record(file: File, fault: Fault) -> tuple[Any, ...]:
+    """The values of a fault in the order of `PRODUCER_FAULTS`."""
+    return (
+        file,
+        fault.line,
+        fault.offset,
+        fault.length,
+        fault.column,
+        str(fault.kind),
+        fault.message,
+        fault.excerpt,
+    )
+
+
+def _reward_fault(path: Path, row: Row) -> Fault:
+    """The fault of a row whose reward is neither a number nor null (compare.md §1.3)."""
+    try:
+        strict_reward(row.fields)
+    except RunDataError as error:
+        message = error.reason
+    else:
+        raise AssertionError("only called for rewards that are no number")
+    return Fault(
+        FaultKind.REWARD_NOT_A_NUMBER, str(path), row.line, row.offset, row.length, message, _reward_excerpt(row)
+    )
+
+
+def _reward_excerpt(row: Row) -> str:
+    return excerpt(
+        json.dumps({"reward": row.fields.get("reward")}, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    )
+
+
+@contextmanager
+def _table_writer(table: Table, path: Path) -> Iterator[Callable[[tuple[Any, ...]], None]]:
+    """Give a function that adds one record; full row groups are written as they fill up."""
+    waiting: list[tuple[Any, ...]] = []
+    with written_beside(path) as temporary, pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer:
+
+        def add(record: tuple[Any, ...]) -> None:
+            waiting.append(record)
+            if len(waiting) == ROWS_PER_GROUP:
+                writer.write_table(_arrow(table, waiting))
+                waiting.clear()
+
+        yield add
+        writer.write_table(_arrow(table, waiting))
+
+
+def _arrow(table: Table, records: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns: Sequence[Sequence[Any]] = list(zip(*records, strict=True)) or [()] * len(table.columns)
+    arrays = [pa.array(values, column.type) for values, column in zip(columns, table.columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=table.schema)

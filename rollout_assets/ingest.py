@@ -1,0 +1,101 @@
+"""Taking runs in from a terminal: the same job as in Dagster's UI, run by run, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.core.discovery import DiscoveredRun
+
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check that did not pass; `places` are the rows of its table, if it has one."""
+
+    name: str
+    blocking: bool
+    description: str
+    places: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """What came of one run: the assets materialized, the checks that failed, and why the run stopped, if it did."""
+
+    key: str
+    succeeded: bool
+    materialized: tuple[str, ...]
+    failed_checks: tuple[FailedCheck, ...]
+    failure: str | None
+    dagster_run_id: str
+
+
+def ingest(
+    runs: Iterable[DiscoveredRun],
+    instance: dg.DagsterInstance,
+    *,
+    on_result: Callable[[IngestResult], None] = lambda _: None,
+) -> list[IngestResult]:
+    """Materialize every asset for every run, in the order given, so that baselines come before their candidates.
+
+    A run that fails does not stop the others.
+    """
+    from rollout_assets.definitions import defs
+
+    job = defs.resolve_job_def("ingest_run")
+    runs = list(runs)
+    instance.add_dynamic_partitions(str(ROLLOUT_RUNS.name), [run.key for run in runs])
+    results = []
+    for run in runs:
+        outcome = job.execute_in_process(
+            instance=instance, partition_key=run.key, raise_on_error=False, run_config=_QUIET
+        )
+        result = _result(run.key, outcome)
+        results.append(result)
+        on_result(result)
+    return results
+
+
+def _result(key: str, outcome: dg.ExecuteInProcessResult) -> IngestResult:
+    evaluations = outcome.get_asset_check_evaluations()
+    failed = [check for check in evaluations if not check.passed]
+    return IngestResult(
+        key=key,
+        succeeded=outcome.success,
+        materialized=tuple(
+            event.asset_key.to_user_string() for event in outcome.get_asset_materialization_events() if event.asset_key
+        ),
+        failed_checks=tuple(
+            FailedCheck(
+                check.check_name,
+                check.severity is dg.AssetCheckSeverity.ERROR,
+                check.description or "",
+                _places(check),
+            )
+            for check in failed
+        ),
+        failure=_why_it_stopped(outcome),
+        dagster_run_id=outcome.run_id,
+    )
+
+
+def _places(check: dg.AssetCheckEvaluation) -> tuple[Mapping[str, Any], ...]:
+    table = check.metadata.get("places")
+    return tuple(record.data for record in table.records) if isinstance(table, dg.TableMetadataValue) else ()
+
+
+def _why_it_stopped(outcome: dg.ExecuteInProcessResult) -> str | None:
+    for event in outcome.get_step_failure_events():
+        data = event.step_failure_data
+        if data.user_failure_data is not None and data.user_failure_data.description:
+            return data.user_failure_data.description
+        if data.error is not None:
+            cause = data.error.cause or data.error
+            return f"{event.step_key}: {cause.message.strip()}"
+    return None if outcome.success else "the run failed before any step ran"

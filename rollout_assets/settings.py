@@ -1,0 +1,56 @@
+"""Where things lie: settings from the environment, each with a default inside one folder.
+
+| variable | default | meaning |
+| --- | --- | --- |
+| `ROLLOUT_HOME` | `rollout_home` in the current folder | the one folder that the other defaults lie in |
+| `ROLLOUT_RUNS_ROOT` | `<home>/runs` | where run directories lie; only ever read |
+| `ROLLOUT_STORE_ROOT` | `<home>/store` | where tables, verdicts and reports go |
+| `ROLLOUT_POLICY` | `<home>/policy.yaml` | the policy file; may be absent |
+| `DAGSTER_HOME` | `<home>/dagster` (set by our commands) | Dagster's own state |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Absolute paths of everything that is configured by place."""
+
+    runs_root: Path
+    store_root: Path
+    policy: Path
+    dagster_home: Path
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ, *, home: Path | None = None) -> Settings:
+        """The settings of an environment; an explicit `home` moves the defaults, not what is set by name."""
+        base = (home or Path(environment.get("ROLLOUT_HOME") or "rollout_home")).absolute()
+
+        def place(variable: str, default: str) -> Path:
+            return Path(environment.get(variable) or base / default).absolute()
+
+        return cls(
+            runs_root=place("ROLLOUT_RUNS_ROOT", "runs"),
+            store_root=place("ROLLOUT_STORE_ROOT", "store"),
+            policy=place("ROLLOUT_POLICY", "policy.yaml"),
+            dagster_home=place("DAGSTER_HOME", "dagster"),
+        )
+
+    @classmethod
+    def inside(cls, home: Path) -> Settings:
+        """The settings of a folder that holds everything, whatever the environment says."""
+        return cls.of({}, home=home)
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give another process these settings."""
+        return {
+            "ROLLOUT_RUNS_ROOT": str(self.runs_root),
+            "ROLLOUT_STORE_ROOT": str(self.store_root),
+            "ROLLOUT_POLICY": str(self.policy),
+            "DAGSTER_HOME": str(self.dagster_home),
+        }

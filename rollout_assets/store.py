@@ -1,0 +1,172 @@
+"""The store: where tables, reports and verdicts of each run lie, and the one guard on reading them.
+
+Layout below the store root, `<key>` being the run key:
+
+```
+<table>/<key>.parquet     the tables of `tables.py`
+verdicts/<key>.json       whether the run may be used downstream, and for which state of its files
+reports/<key>/…           comparison reports as Markdown and JSON
+```
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rollout_assets.core.discovery import find_run
+from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.files import write_json, written_beside
+from rollout_assets.tables import SCHEMA_VERSION, SCHEMA_VERSION_KEY
+
+State = Literal["indexing", "sound", "blocked"]
+#: Tables that follow from the index of a run.
+DOWNSTREAM_TABLES = ("attempt_outcomes", "task_sides", "comparison_report")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a run may be used downstream.
+
+    `indexing` is written before a run is read and replaced afterwards: a killed process leaves it, and the guard then
+    refuses the run until it is indexed again. `fingerprint` names the state of the files that was read.
+    """
+
+    state: State
+    fingerprint: str
+    reason: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The store below `root`, for the runs below `runs_root`."""
+
+    root: Path
+    runs_root: Path
+
+    def table_path(self, table: str, key: str) -> Path:
+        """Where a table of a run lies."""
+        return self.root / table / f"{key}.parquet"
+
+    def report_path(self, key: str, baseline: str, ending: str) -> Path:
+        """Where the report of a run against a baseline lies; the two keys share no separator in the file name."""
+        return self.root / "reports" / key / f"vs-{baseline.replace('/', '__')}{ending}"
+
+    def write_table(self, path: Path, table: pa.Table) -> None:
+        """Write a Parquet file, whole or not at all."""
+        with written_beside(path) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+
+    def read_table(
+        self, table: str, key: str, columns: list[str] | None = None, *, allow_gone: bool = False
+    ) -> pa.Table:
+        """Read a table of a run that may be used downstream; see `check_usable` for `allow_gone`.
+
+        Raises:
+            RunDataError: what `check_usable` raises; `E-NOT-MATERIALIZED` when the table does not exist; `E-SCHEMA`
+                when another version of this project wrote it.
+        """
+        self.check_usable(key, allow_gone=allow_gone)
+        path = self.table_path(table, key)
+        rebuild = f"materialize {table} of run {key!r} again"
+        try:
+            content = pq.read_table(path, columns=columns, partitioning=None)
+        except FileNotFoundError as error:
+            raise RunDataError("E-NOT-MATERIALIZED", f"no such table yet; {rebuild}", path=path) from error
+        except (OSError, pa.ArrowInvalid) as error:
+            raise RunDataError("E-UNREADABLE", f"cannot be read ({error}); {rebuild}", path=path) from error
+        version = (content.schema.metadata or {}).get(SCHEMA_VERSION_KEY, b"none").decode()
+        if version != str(SCHEMA_VERSION):
+            reason = f"has schema version {version}, this release reads {SCHEMA_VERSION}; {rebuild}"
+            raise RunDataError("E-SCHEMA", reason, path=path)
+        return content
+
+    def verdict(self, key: str) -> Verdict | None:
+        """The stored verdict on a run, or `None` when it was never indexed."""
+        path = self._verdict_path(key)
+        try:
+            value = json.loads(path.read_bytes())
+            return Verdict(value["state"], value["fingerprint"], value["reason"], value["counts"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"is no verdict ({error}); materialize record_index of run {key!r} again"
+            raise RunDataError("E-VERDICT", reason, path=path) from error
+
+    def write_verdict(self, key: str, verdict: Verdict) -> None:
+        """Store the verdict on a run."""
+        value = {
+            "state": verdict.state,
+            "fingerprint": verdict.fingerprint,
+            "reason": verdict.reason,
+            "counts": dict(verdict.counts),
+        }
+        write_json(self._verdict_path(key), value)
+
+    def check_usable(self, key: str, *, allow_gone: bool = False) -> None:
+        """The one guard in front of everything downstream of `record_index`.
+
+        Dagster's blocking checks stop a run of the pipeline; this stops every later one too. With `allow_gone` a run
+        whose files were removed since may still be used as a baseline.
+
+        Raises:
+            RunDataError: `E-NOT-MATERIALIZED` when the run was never indexed, `E-BLOCKED` when it is malformed or its
+                indexing did not finish, `E-RUN-CHANGED` when its files are no longer those that were indexed,
+                and what `find_run` raises.
+        """
+        again = f"materialize record_index of run {key!r}"
+        verdict = self.verdict(key)
+        if verdict is None:
+            raise RunDataError("E-NOT-MATERIALIZED", f"run {key!r} was never indexed; {again} first")
+        if verdict.state == "blocked":
+            raise RunDataError(
+                "E-BLOCKED", f"run {key!r} is blocked: {verdict.reason}; mend the producer, then {again}"
+            )
+        if verdict.state == "indexing":
+            raise RunDataError("E-BLOCKED", f"indexing of run {key!r} did not finish; {again} again")
+        try:
+            run = find_run(self.runs_root, key)
+        except RunDataError as error:
+            if allow_gone and error.code in {"E-RUN-GONE", "E-RUNS-ROOT"}:
+                return
+            raise
+        if run.fingerprint != verdict.fingerprint:
+            raise RunDataError(
+                "E-RUN-CHANGED", f"run {key!r} has changed since it was indexed; {again} again", path=run.output
+            )
+
+    def is_taken_in(self, key: str, fingerprint: str) -> bool:
+        """Whether nothing is left to do for this state of a run: it is blocked, or all its tables follow its index."""
+        verdict = self.verdict(key)
+        if verdict is None or verdict.fingerprint != fingerprint or verdict.state == "indexing":
+            return False
+        return verdict.state == "blocked" or all(
+            self._is_newer(self.table_path(table, key), self._verdict_path(key)) for table in DOWNSTREAM_TABLES
+        )
+
+    def is_sound(self, key: str) -> bool:
+        """Whether a run passed the strictness checks when it was last indexed."""
+        verdict = self.verdict(key)
+        return verdict is not None and verdict.state == "sound"
+
+    def outcomes_version(self, key: str) -> str:
+        """Names the outcomes of a run as stored now."""
+        return str(self.table_path("attempt_outcomes", key).stat().st_mtime_ns)
+
+    def comparison_is_older_than(self, key: str, baseline: str) -> bool:
+        """Whether the outcomes of `baseline` were folded after `key` was last compared."""
+        return self._is_newer(self.table_path("attempt_outcomes", baseline), self.table_path("comparison_report", key))
+
+    @staticmethod
+    def _is_newer(path: Path, than: Path) -> bool:
+        return path.exists() and than.exists() and path.stat().st_mtime_ns >= than.stat().st_mtime_ns
+
+    def _verdict_path(self, key: str) -> Path:
+        return self.root / "verdicts" / f"{key}.json"

@@ -1,0 +1,127 @@
+"""What a person sees in a terminal while runs are taken in."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from rollout_assets.core.discovery import Discovery
+from rollout_assets.home import local_instance
+from rollout_assets.ingest import IngestResult, ingest
+from rollout_assets.settings import Settings
+
+
+def take_in(settings: Settings, discovery: Discovery, console: Console) -> list[IngestResult]:
+    """Take in all discovered runs with a progress bar; then say what each gave."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with local_instance(settings) as instance, bar:
+        task = bar.add_task("taking in", total=len(discovery.runs))
+
+        def show(result: IngestResult) -> None:
+            bar.console.print(_line(result))
+            bar.advance(task)
+
+        results = ingest(discovery.runs, instance, on_result=show)
+    for item in discovery.rejected:
+        console.print(f"[yellow]cannot be taken in[/] {escape(str(item.path))}: {escape(item.reason)}")
+    return results
+
+
+def show_failures(results: list[IngestResult], console: Console) -> None:
+    """Every check that failed and every run that stopped, in full."""
+    for result in results:
+        for check in result.failed_checks:
+            colour, word = ("red", "blocked") if check.blocking else ("yellow", "warning")
+            console.print(f"[{colour}]{word}[/] [bold]{result.key}[/] {check.name}")
+            console.print(f"  {escape(check.description)}", soft_wrap=True, highlight=False)
+            if check.places:
+                console.print(_places_table(check.places))
+        if result.failure is not None and not any(check.blocking for check in result.failed_checks):
+            console.print(f"[red]failed[/] [bold]{result.key}[/]")
+            console.print(f"  {escape(result.failure)}", soft_wrap=True)
+
+
+def _places_table(places: Sequence[Mapping[str, Any]]) -> Padding:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in places[0]:
+        table.add_column(name, justify="right" if isinstance(places[0][name], int) else "left", overflow="fold")
+    for place in places:
+        table.add_row(*(escape(str(value)) for value in place.values()))
+    return Padding.indent(table, 2)
+
+
+def show_reports(settings: Settings, results: list[IngestResult], console: Console) -> None:
+    """The text report of every comparison that was made."""
+    for result in results:
+        for report in sorted((settings.store_root / "reports" / result.key).glob("*.txt")):
+            console.rule(f"{result.key} {report.stem}")
+            console.print(escape(report.read_text(encoding="utf-8")), soft_wrap=True, highlight=False)
+
+
+def show_places(settings: Settings, console: Console) -> None:
+    """Where everything lies, and how to look at it."""
+    console.rule("where things are")
+    for name, path in (
+        ("runs", settings.runs_root),
+        ("tables", settings.store_root),
+        ("reports", settings.store_root / "reports"),
+        ("Dagster", settings.dagster_home),
+    ):
+        console.print(f"{name:8} {escape(str(path))}", soft_wrap=True, highlight=False)
+    console.print("\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000\n")
+    console.print(f"    {escape(_ui_command(settings))}\n", soft_wrap=True, highlight=False)
+
+
+def _ui_command(settings: Settings) -> str:
+    """The line that opens the UI on exactly this state, as short as it can be."""
+    home = settings.dagster_home.parent
+    usual = Settings.inside(home)
+    words = [_program(), "ui"]
+    if (settings.dagster_home, settings.store_root) == (usual.dagster_home, usual.store_root):
+        words += ["--home", _from_here(home)]
+    if settings.runs_root != usual.runs_root:
+        words += ["--runs-root", _from_here(settings.runs_root)]
+    if settings.policy != usual.policy:
+        words += ["--policy", _from_here(settings.policy)]
+    return " ".join(words)
+
+
+def _program() -> str:
+    """How this program was called, for a line to copy."""
+    called = Path(sys.argv[0])
+    return shlex.quote(_from_here(called)) if called.name == "rollout-assets" else "rollout-assets"
+
+
+def _from_here(path: Path) -> str:
+    """A path as short as it can be from the current folder, quoted for a shell."""
+    path = path.absolute()
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here)) if path.is_relative_to(here) else str(path))
+
+
+def _line(result: IngestResult) -> str:
+    if result.succeeded and not result.failed_checks:
+        mark = "[green]sound  [/]"
+    elif result.succeeded:
+        mark = "[yellow]warning[/]"
+    elif any(check.blocking for check in result.failed_checks):
+        mark = "[red]blocked[/]"
+    else:
+        mark = "[red]failed [/]"
+    return f"{mark} [bold]{result.key}[/]  {len(result.materialized)} assets materialized"

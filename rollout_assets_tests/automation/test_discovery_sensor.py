@@ -1,0 +1,155 @@
+"""The sensor and the schedule, driven against real folders and a real instance."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from rollout_assets.automation.discovery_sensor import RUNS_PER_TICK, discover_runs, nightly_sweep
+from rollout_assets_tests.conftest import Project
+
+ROWS: list[dict[str, Any]] = [{"task_id": "a", "reward": 1.0}, {"task_id": "b", "reward": 0.0}]
+
+
+@pytest.fixture(autouse=True)
+def settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLOUT_SETTLE_SECONDS", "0")
+
+
+def tick(project: Project, cursor: str | None = None) -> dg.SensorResult:
+    with dg.build_sensor_context(
+        instance=project.instance, cursor=cursor, resources={"workspace": project.workspace}
+    ) as context:
+        result = discover_runs(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def requested(result: dg.SensorResult) -> list[tuple[str | None, str | None]]:
+    return [(request.job_name, request.partition_key) for request in result.run_requests or []]
+
+
+def added(result: dg.SensorResult) -> list[str]:
+    return [key for request in result.dynamic_partitions_requests or [] for key in request.partition_keys]
+
+
+def test_new_runs_are_added_observed_and_requested_once(project: Project) -> None:
+    project.write_run("math/step-1/rollouts", ROWS)
+    project.write_run("math/step-2/rollouts", ROWS)
+    first = tick(project)
+    keys = ["math/step-1/rollouts", "math/step-2/rollouts"]
+    assert added(first) == keys
+    assert requested(first) == [("ingest_run", key) for key in keys]
+    assert [event.partition for event in first.asset_events] == keys
+    assert [event.asset_key for event in first.asset_events] == [dg.AssetKey("raw_run")] * 2
+    again = tick(project, first.cursor)
+    assert requested(again) == []
+    assert "2 runs found" in ((again.skip_reason and again.skip_reason.skip_message) or "")
+
+
+def test_a_changed_run_is_requested_again_under_another_run_key(project: Project) -> None:
+    project.write_run("run", ROWS)
+    first = tick(project)
+    project.write_run("run", [*ROWS, {"task_id": "c", "reward": 1}])
+    second = tick(project, first.cursor)
+    assert requested(second) == [("ingest_run", "run")]
+    assert (first.run_requests or [])[0].run_key != (second.run_requests or [])[0].run_key
+
+
+def test_a_run_taken_in_otherwise_is_not_requested(project: Project) -> None:
+    project.write_run("good", ROWS)
+    project.write_run("bad", b"{oops\n")
+    assert project.run("good").success
+    assert not project.run("bad").success
+    assert requested(tick(project)) == []
+
+
+def test_a_run_whose_ingestion_was_cut_short_is_requested(project: Project) -> None:
+    project.write_run("run", ROWS)
+    assert project.run("run").success
+    project.store.table_path("task_sides", "run").unlink()
+    assert requested(tick(project)) == [("ingest_run", "run")]
+
+
+def test_a_run_that_is_still_being_written_waits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLOUT_SETTLE_SECONDS", "30")
+    output = project.write_run("run", ROWS)
+    waiting = tick(project)
+    assert requested(waiting) == []
+    assert "1 still being written" in ((waiting.skip_reason and waiting.skip_reason.skip_message) or "")
+    past = time.time() - 31
+    os.utime(output, (past, past))
+    assert requested(tick(project, waiting.cursor)) == [("ingest_run", "run")]
+
+
+def test_work_per_tick_is_bounded_and_the_rest_comes_later(project: Project) -> None:
+    for number in range(RUNS_PER_TICK + 3):
+        project.write_run(f"run-{number}", ROWS)
+    first = tick(project)
+    second = tick(project, first.cursor)
+    assert (len(requested(first)), len(requested(second))) == (RUNS_PER_TICK, 3)
+    assert not set(requested(first)) & set(requested(second))
+
+
+@pytest.mark.parametrize("cursor", ["", "no json", "[1]", '{"run": 5}', "null"])
+def test_a_cursor_that_is_none_starts_over(project: Project, cursor: str) -> None:
+    project.write_run("run", ROWS)
+    assert requested(tick(project, cursor)) == [("ingest_run", "run")]
+
+
+def test_a_run_that_vanished_leaves_the_cursor(project: Project) -> None:
+    output = project.write_run("run", ROWS)
+    first = tick(project)
+    output.unlink()
+    project.write_run("other", ROWS)
+    assert "run" not in eval(tick(project, first.cursor).cursor or "")
+
+
+def test_what_cannot_be_a_run_is_named_in_the_tick(project: Project) -> None:
+    project.write_run("bad name", ROWS)
+    result = tick(project)
+    assert requested(result) == []
+    message = (result.skip_reason and result.skip_reason.skip_message) or ""
+    assert "1 cannot be taken in" in message
+    assert "bad name.jsonl" in message
+
+
+def test_a_missing_runs_root_fails_the_tick_with_its_path(project: Project) -> None:
+    (project.root / "runs").rmdir()
+    with pytest.raises(dg.Failure) as caught:
+        tick(project)
+    assert str(project.root / "runs") in (caught.value.description or "")
+
+
+def test_a_comparison_is_requested_again_when_its_baseline_was_taken_in_later(project: Project) -> None:
+    project.write_run("math/step-1/rollouts", ROWS)
+    project.write_run("math/step-2/rollouts", ROWS)
+    assert project.run("math/step-2/rollouts").success
+    assert project.run("math/step-1/rollouts").success
+    result = tick(project)
+    assert requested(result) == [("compare_run", "math/step-2/rollouts")]
+    assert project.run("math/step-2/rollouts", job="compare_run").success
+    assert requested(tick(project, result.cursor)) == []
+
+
+def test_the_nightly_sweep_requests_what_is_due_and_adds_its_partitions(project: Project) -> None:
+    project.write_run("done", ROWS)
+    assert project.run("done").success
+    project.write_run("missed", ROWS)
+    with (
+        dg.instance_for_test() as instance,
+        dg.build_schedule_context(
+            instance=instance,
+            scheduled_execution_time=datetime(2026, 1, 2, 3, tzinfo=UTC),
+            resources={"workspace": project.workspace},
+        ) as context,
+    ):
+        [request] = nightly_sweep(context)
+        assert request.partition_key == "missed"
+        assert request.run_key.endswith(":2026-01-02")
+        assert instance.get_dynamic_partitions("rollout_runs") == ["missed"]
