@@ -8,8 +8,12 @@ from rollout_assets.core.compare.classify import TaskComparison
 from rollout_assets.core.compare.compare import CompareResult, compare_facts, compare_rollouts
 from rollout_assets.core.compare.errors import CompareInputError
 from rollout_assets.core.compare.facts import RowFacts, row_facts
+from rollout_assets.core.compare.files import compare_files
 from rollout_assets.core.compare.fold import fold, load_facts
 from rollout_assets.core.compare.groups import group_by_task
+from rollout_assets.core.compare.markdown import render_markdown
+from rollout_assets.core.compare.report import render_report
+from rollout_assets.core.compare.reread import row_reader
 from rollout_assets.core.compare.rows import (
     agent_error,
     current_failures,
@@ -18,7 +22,9 @@ from rollout_assets.core.compare.rows import (
     measured_failure_kind,
 )
 from rollout_assets.core.compare.sides import TaskSide, summarize_side
+from rollout_assets.core.compare.summary import summary_dict
 from rollout_assets.core.compare.task_key import detect_task_key
+from rollout_assets.core.compare.verifier import roots_for, verifier_output
 
 __all__ = [
     "CompareInputError",
@@ -28,6 +34,7 @@ __all__ = [
     "TaskSide",
     "agent_error",
     "compare_facts",
+    "compare_files",
     "compare_rollouts",
     "current_failures",
     "detect_task_key",
@@ -37,6 +44,12 @@ __all__ = [
     "load_rollouts",
     "mask_reason",
     "measured_failure_kind",
+    "render_markdown",
+    "render_report",
+    "roots_for",
     "row_facts",
+    "row_reader",
     "summarize_side",
+    "summary_dict",
+    "verifier_output",
 ]

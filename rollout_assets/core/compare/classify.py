@@ -180,6 +180,15 @@ class Tasks(Sequence[TaskComparison]):
         wanted = {CATEGORIES.index(category) for category in categories}
         return (self[task] for task, category in enumerate(self._categories) if category in wanted)
 
+    def repeated_flips(self) -> Iterator[TaskComparison]:
+        """The flips of both kinds that have several rows on both sides, in order."""
+        wanted = {CATEGORIES.index(category) for category in FLIPS}
+        return (
+            self[task]
+            for task, category in enumerate(self._categories)
+            if category in wanted and all(len(groups.rows(group)) > 1 for _, groups, group in self._groups(task))
+        )
+
     def _table(self, side: Side) -> FactTable:
         return self._tables[0 if side == "old" else 1]
 

@@ -10,7 +10,7 @@ from rollout_assets.core.compare.advisor import KeyAdvice, advise, coarse_key_fi
 from rollout_assets.core.compare.classify import Side, TaskComparison, Tasks
 from rollout_assets.core.compare.errors import CompareInputError
 from rollout_assets.core.compare.facts import RowFacts, row_facts
-from rollout_assets.core.compare.findings import Finding, noise_findings, side_findings
+from rollout_assets.core.compare.findings import Finding, Noise, noise_of_flips, side_findings
 from rollout_assets.core.compare.join import ABSENT, Joined, join, taskset_of_group
 from rollout_assets.core.compare.keys import ALL_KEYS, INPUT_DIGEST
 from rollout_assets.core.compare.rows import strict_reward
@@ -42,6 +42,7 @@ class CompareResult:
         input_counts: Joined tasks by verdict on their inputs.
         notes: Sentences on how the sides were joined.
         findings: What may mislead in the result.
+        noise: How many of the flips the repeats explain.
         key_advice: Every possible task key, with what it would distinguish.
         old_path: The old output, if it was read from a file.
         new_path: The new output, if it was read from a file.
@@ -64,6 +65,7 @@ class CompareResult:
     input_counts: dict[Verdict, int]
     notes: list[str]
     findings: list[Finding]
+    noise: Noise
     key_advice: list[KeyAdvice]
     old_path: str | None = None
     new_path: str | None = None
@@ -113,6 +115,7 @@ def compare_facts(
     fallback: Fallback = "off",
     old_whole_row: WholeRow | None = None,
     new_whole_row: WholeRow | None = None,
+    notes: Sequence[str] = (),
 ) -> CompareResult:
     """`compare_rollouts` on facts that are folded already (`fold.fold`, `fold.load_facts`).
 
@@ -123,6 +126,7 @@ def compare_facts(
         fallback: `auto` allows the keys of decision 10 where no candidate exists; the result says so.
         old_whole_row: Gives a whole row of the old side, for verifier output.
         new_whole_row: The same of the new side.
+        notes: What else to say beside the result, after the notes of compare.md §1.12.
 
     Raises:
         CompareInputError: As `compare_rollouts` does.
@@ -146,6 +150,7 @@ def compare_facts(
         raise CompareInputError("E-NO-KEY", f"no row of either side names a task under `{keys.old}`")
     same_task = SameTask(old_table, new_table, joined, keys)
     tasks = Tasks(old_table, new_table, joined, same_task)
+    noise = noise_of_flips(tasks)
     advice = advise(old_table, joined.old, new_table, joined.new, keys)
     return CompareResult(
         old_key=keys.old,
@@ -161,14 +166,15 @@ def compare_facts(
         tasks=tasks,
         counts=tasks.counts,
         input_counts=same_task.counts,
-        notes=[*joined.notes, *_notes(old_table, new_table, joined, keys)],
+        notes=[*joined.notes, *_notes(old_table, new_table, joined, keys), *notes],
         findings=[
             *coarse_key_findings(advice),
             *_input_findings(same_task),
             *side_findings("old", old_table, joined),
             *side_findings("new", new_table, joined),
-            *noise_findings(tasks),
+            *noise.within,
         ],
+        noise=noise,
         key_advice=advice,
         old_path=old_table.path,
         new_path=new_table.path,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final
 
-from rollout_assets.core.compare.keys import lookup, without_huge_integers
+from rollout_assets.core.compare.keys import lookup
+from rollout_assets.core.records.digest import digest
 
 _PROMPT_ROLES: Final = frozenset({"system", "developer", "user"})
 #: Members that a saved row has and an inventory row may lack; they say nothing about the task.
 _ADDED_BY_SAVING: Final = (("type", "message"), ("detail", "auto"))
-
-_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def input_digest(row: Mapping[str, Any]) -> str | None:
@@ -58,20 +55,25 @@ def _prompt(messages: list[Any]) -> list[Any]:
 def _digest(value: Any) -> str | None:
     if not value:
         return None
-    value = _normalised(value)
     try:
-        text = _canonical(value)
+        return digest(_normalised(value))
     except ValueError:
-        text = _canonical(without_huge_integers(value))
-    return sha256(text.encode("utf-8")).hexdigest()
+        # A NaN or an infinity in a prompt: no JSON, so no digest.
+        return None
 
 
 def _normalised(value: Any) -> Any:
     """The value without nulls and without what saving adds."""
+    # Loops, not comprehensions: one frame a level lets an input of the deepest allowed nesting pass.
     if isinstance(value, dict):
-        return {
-            key: _normalised(item)
-            for key, item in value.items()
-            if item is not None and (key, item) not in _ADDED_BY_SAVING
-        }
-    return [_normalised(item) for item in value] if isinstance(value, list) else value
+        members = {}
+        for key, item in value.items():
+            if item is not None and (key, item) not in _ADDED_BY_SAVING:
+                members[key] = _normalised(item)
+        return members
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            items.append(_normalised(item))
+        return items
+    return value

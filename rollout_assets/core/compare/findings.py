@@ -101,16 +101,35 @@ def _partly_masked(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Fin
         yield Finding("partly_masked", side, label, detail, masked)
 
 
-def noise_findings(tasks: Tasks) -> Iterator[Finding]:
-    """Flips that the spread of the repeats explains: means are compared with no notion of noise (§1.17, defect 13)."""
-    for task in tasks.of("flipped", "flipped_agent_error"):
+class Noise(NamedTuple):
+    """What the repeats say of the flips: means are compared with no notion of noise (§1.17, defect 13).
+
+    Attributes:
+        flips: Flips of both kinds.
+        estimated: Flips with repeats on both sides, for which a standard error exists.
+        within: Of these, the ones within the noise, each as a finding.
+    """
+
+    flips: int
+    estimated: int
+    within: list[Finding]
+
+
+def noise_of_flips(tasks: Tasks) -> Noise:
+    """Tell the flips that the spread of the repeats explains from those it does not."""
+    estimated, within = 0, []
+    for task in tasks.repeated_flips():
         error = standard_error(task)
-        if error and task.difference is not None and abs(task.difference) <= NOISE_STANDARD_ERRORS * error:
+        if error is None or task.difference is None:
+            continue
+        estimated += 1
+        if abs(task.difference) <= NOISE_STANDARD_ERRORS * error:
             detail = (
                 f"the means differ by {abs(task.difference):.4g}, within {NOISE_STANDARD_ERRORS:g} standard errors "
-                f"({error:.4g}) of the repeats"
+                f"({error:.4g} each) of the repeats"
             )
-            yield Finding("within_noise", None, task.task, detail)
+            within.append(Finding("within_noise", None, task.task, detail))
+    return Noise(tasks.counts["flipped"] + tasks.counts["flipped_agent_error"], estimated, within)
 
 
 def standard_error(task: TaskComparison) -> float | None:

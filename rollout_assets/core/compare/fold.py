@@ -73,7 +73,7 @@ def _scored(table: FactTable, wanted: set[Attempt]) -> set[Attempt]:
     """Those of the wanted identities that an output row has."""
     if not wanted:
         return set()
-    found = (_attempt(table.task_index(row), table.signals(row).rollout_index) for row in range(len(table)))
+    found = (table.attempt(row) for row in range(len(table)))
     return {key for key in found if key is not None and key in wanted}
 
 

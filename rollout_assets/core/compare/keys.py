@@ -27,6 +27,9 @@ FALLBACK_KEYS: Final = (*FALLBACK_FIELDS, INPUT_DIGEST)
 #: All fields whose labels are kept for every row, in the order of `RowFacts.labels`.
 ALL_KEYS: Final = (*KEY_CANDIDATES, *FALLBACK_FIELDS)
 
+#: Longer integers are turned into text by `Decimal`: the interpreter refuses those of more than some 4,300 digits.
+_LONG_INTEGER_BITS: Final = 10_000
+
 
 def lookup(row: Mapping[str, Any], key: str) -> Any:
     """The value of a dotted key, or None; only objects are descended into."""
@@ -79,17 +82,24 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if value.bit_length() < 10_000 else str(Decimal(value))
+        return str(value) if value.bit_length() < _LONG_INTEGER_BITS else str(Decimal(value))
     try:
         return json.dumps(value, sort_keys=True) if isinstance(value, dict) else str(value)
     except ValueError:
-        return text_of(without_huge_integers(value))
+        return text_of(_without_huge_integers(value))
 
 
-def without_huge_integers(value: Any) -> Any:
+def _without_huge_integers(value: Any) -> Any:
     """Integers beyond the interpreter's digit limit, inside a container, as their exact hexadecimal text."""
+    # Loops, not comprehensions: one frame a level lets a value of the deepest allowed nesting pass.
     if isinstance(value, dict):
-        return {key: without_huge_integers(item) for key, item in value.items()}
+        members = {}
+        for key, item in value.items():
+            members[key] = _without_huge_integers(item)
+        return members
     if isinstance(value, list):
-        return [without_huge_integers(item) for item in value]
-    return hex(value) if isinstance(value, int) and value.bit_length() >= 10_000 else value
+        items = []
+        for item in value:
+            items.append(_without_huge_integers(item))
+        return items
+    return hex(value) if isinstance(value, int) and value.bit_length() >= _LONG_INTEGER_BITS else value

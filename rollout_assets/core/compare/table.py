@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 
 from rollout_assets.core.compare.facts import File, RewardState, RowFacts
 from rollout_assets.core.compare.keys import ALL_KEYS, INPUT_DIGEST, KEY_CANDIDATES, TASK_INDEX, index_label
-from rollout_assets.core.compare.rows import sidecar_path
+from rollout_assets.core.compare.rows import Attempt, sidecar_path
 
 _DIGEST_BYTES = 32
 _NO_DIGEST = bytes(_DIGEST_BYTES)
@@ -227,6 +227,11 @@ class FactTable(Sequence[RowFacts]):
     def task_index(self, row: int) -> int | float | None:
         """The task index of a row."""
         return self._task_indices[row]
+
+    def attempt(self, row: int) -> Attempt | None:
+        """(task index, rollout index) of a row, or None when it lacks either."""
+        task, rollout = self.task_index(row), self.signals(row).rollout_index
+        return None if task is None or rollout is None else (task, rollout)
 
     def digest_bytes(self, row: int) -> bytes | None:
         """The input digest of a row as 32 bytes."""

@@ -1,0 +1,60 @@
+"""Reading a row again by its place, for what facts do not hold: the verifier output of a flip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from rollout_assets.core.compare.errors import CompareInputError
+from rollout_assets.core.compare.facts import RowFacts, row_facts
+from rollout_assets.core.compare.fold import failure_facts
+from rollout_assets.core.compare.rows import StrPath, sidecar_path
+from rollout_assets.core.compare.verifier import EMBEDDED_FIELDS, LOGS_DIR_FIELD
+from rollout_assets.core.jsonl.fields import ROW_FIELDS
+from rollout_assets.core.jsonl.parse import parse_line
+
+#: What is decoded of a row: the fields of its facts, to know it again, and those of the verifier.
+_WANTED: Final = {**(ROW_FIELDS or {}), LOGS_DIR_FIELD: None, **dict.fromkeys(EMBEDDED_FIELDS)}
+
+
+def row_reader(path: StrPath) -> Callable[[RowFacts], dict[str, Any]]:
+    """A function that reads rows of an output and its sidecar again.
+
+    It gives the row reduced to what the comparison and the verifier output read, and raises `CompareInputError` when
+    the row is no longer what its facts were taken from.
+    """
+
+    def read(facts: RowFacts) -> dict[str, Any]:
+        file = path if facts.file == "output" else sidecar_path(path)
+        gone = CompareInputError(
+            "E-CHANGED",
+            "the row changed after it was read; compare again when the run is no longer written to",
+            path=file,
+            line=facts.line,
+            offset=facts.offset,
+        )
+        if file is None:
+            raise gone
+        try:
+            with Path(file).open("rb") as source:
+                source.seek(facts.offset)
+                data = source.read(facts.length)
+        except OSError as error:
+            raise gone from error
+        row = parse_line(data, _WANTED).row
+        if row is None or not _is_row_of(facts, row):
+            raise gone
+        return row
+
+    return read
+
+
+def _is_row_of(facts: RowFacts, row: dict[str, Any]) -> bool:
+    now = row_facts(row, file=facts.file, line=facts.line, offset=facts.offset, length=facts.length)
+    if facts.file == "failures":
+        now = failure_facts(now)
+    # By their text, since NaN equals nothing. A label of another key was read from the
+    # whole row; a digest may be that of the inventory.
+    labels = facts.labels[: len(now.labels)]
+    return repr(now._replace(input_digest=None)) == repr(facts._replace(input_digest=None, labels=labels))
