@@ -86,6 +86,83 @@ def ui(runs_root: Path | None, policy: Path | None, home: Path | None, port: int
     os.execve(sys.executable, arguments, {**os.environ, **settings.environment()})  # noqa: S606
 
 
+@main.command()
+@click.argument("run_key")
+@click.option("--url", default="http://127.0.0.1:3000", show_default=True, help="Address of the Dagster webserver.")
+@click.option(
+    "--runs-root",
+    type=click.Path(path_type=Path),
+    envvar="ROLLOUT_RUNS_ROOT",
+    help="The runs root as seen from here: a run that is not in it is refused at once. [env: ROLLOUT_RUNS_ROOT]",
+)
+@click.option("--wait", is_flag=True, help="Wait until the run is taken in; exit with 1 when it could not be used.")
+@click.option("--timeout", type=float, help="Seconds to wait at most.")
+def trigger(run_key: str, url: str, runs_root: Path | None, wait: bool, timeout: float | None) -> None:
+    """Have a running Dagster take in one run: for the end of a training job, from any host.
+
+    RUN_KEY is the path of the results file below the runs root, without .jsonl, as in math/step-0100/rollouts.
+    """
+    from rollout_assets.trigger import TriggerError, wait_for
+    from rollout_assets.trigger import trigger as launch
+
+    try:
+        started = launch(run_key, url, runs_root=runs_root)
+        click.echo(f"taking in {run_key}: {started.page}")
+        if not wait:
+            return
+        outcome = wait_for(started, timeout=timeout)
+    except TriggerError as error:
+        raise click.ClickException(str(error)) from None
+    for problem in outcome.problems:
+        click.echo(problem)
+    click.echo(f"{run_key} {'was taken in' if outcome.succeeded else 'cannot be used'}")
+    if not outcome.succeeded:
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+def init(folder: Path) -> None:
+    """Write the configuration of a shared installation into DIR: PostgreSQL, concurrency limits, retention.
+
+    DIR then is DAGSTER_HOME. It gets dagster.yaml, workspace.yaml and an example policy.yaml, each with comments. Files
+    that are there already are never written over.
+    """
+    from rollout_assets.core.errors import RunDataError
+    from rollout_assets.home import write_profile
+
+    try:
+        written = write_profile(folder)
+    except (RunDataError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    for path in written:
+        click.echo(f"wrote {path}")
+    click.echo(_AFTER_INIT.format(home=folder.absolute()))
+
+
+_AFTER_INIT = """
+Next, on every host that runs a Dagster process:
+
+    pip install 'rollout-assets[postgres]'
+    export DAGSTER_HOME={home}
+    export ROLLOUT_RUNS_ROOT=... ROLLOUT_STORE_ROOT=... ROLLOUT_POLICY=$DAGSTER_HOME/policy.yaml
+    export ROLLOUT_COMPUTE_LOGS=...
+    export ROLLOUT_PG_HOST=... ROLLOUT_PG_PORT=5432 ROLLOUT_PG_DATABASE=... ROLLOUT_PG_USER=... ROLLOUT_PG_PASSWORD=...
+
+Once, before anything else uses the database:
+
+    dagster instance migrate
+
+Then, one process each (the webserver asks nobody for a password: keep it inside a private network):
+
+    dagster-webserver -w $DAGSTER_HOME/workspace.yaml -h 0.0.0.0 -p 3000
+    dagster-daemon run -w $DAGSTER_HOME/workspace.yaml
+
+and switch on the sensor `discover_runs`, in the UI or with
+
+    dagster sensor start discover_runs -w $DAGSTER_HOME/workspace.yaml"""
+
+
 def _settings(runs_root: Path | None, policy: Path | None, home: Path | None) -> Settings:
     from dataclasses import replace
 
@@ -123,3 +200,34 @@ def _take_in(settings: Settings) -> bool:
     show_failures(results, console)
     show_places(settings, console)
     return all(result.succeeded for result in results) and not discovery.rejected
+
+
+@main.command()
+@click.argument("old", type=click.Path())
+@click.argument("new", type=click.Path())
+@click.option("--key", help="Field that names the task of a row, dotted; found when not given.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=0),
+    default=15,
+    show_default=True,
+    help="Lines of verifier output to show for a flip.",
+)
+@click.option(
+    "--logs-root",
+    "logs_roots",
+    type=click.Path(),
+    multiple=True,
+    help="Folder under which relative verifier log paths are looked for, after the current folder and that of the file.",
+)
+@click.option("--json", "json_file", type=click.Path(), help="Write the summary as JSON to this file; - for stdout.")
+def compare(old: str, new: str, key: str | None, tail: int, logs_roots: tuple[str, ...], json_file: str | None) -> None:
+    """Compare two results files task by task: OLD is the reference, NEW the candidate.
+
+    Each file's sidecar of failures (<name>_failures.jsonl) counts where there is one. This is a report, no gate: it
+    exits with 0 whatever changed, with 1 when an input cannot be read or the JSON cannot be written, with 2 for wrong
+    usage.
+    """
+    from rollout_assets.core.compare.command import run
+
+    sys.exit(run(old, new, key=key, tail=tail, logs_roots=logs_roots, json_file=json_file))

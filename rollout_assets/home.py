@@ -1,4 +1,4 @@
-"""The local instance: one folder with runs, store and Dagster's own state, made by one process before any other."""
+"""Homes of Dagster's own state: a local one, made by one process before any other, and the profile of a shared one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import write_text
 from rollout_assets.settings import Settings
 
@@ -39,10 +40,42 @@ def workspace_file(settings: Settings) -> Path:
     return settings.dagster_home / "workspace.yaml"
 
 
+#: The files that `rollout-assets init` writes, with their places in the package.
+PROFILE = {
+    "dagster.yaml": "production/dagster.yaml",
+    "workspace.yaml": "workspace.yaml",
+    "policy.yaml": "production/policy.yaml",
+}
+
+
+def write_profile(folder: Path) -> list[Path]:
+    """Write the profile of a shared installation into a folder that then serves as DAGSTER_HOME.
+
+    Returns:
+        The files written: `dagster.yaml` (PostgreSQL storage), `workspace.yaml` and an example `policy.yaml`.
+
+    Raises:
+        RunDataError: `E-EXISTS` when one of them is there already; nothing is written then.
+    """
+    targets = {folder / name: packaged for name, packaged in PROFILE.items()}
+    for target in targets:
+        if target.exists() or target.is_symlink():
+            raise RunDataError(
+                "E-EXISTS", "exists already; move it away, or give a folder without such a file", path=target
+            )
+    for target, packaged in targets.items():
+        write_text(target, _packaged(packaged))
+    return list(targets)
+
+
 def _write_configuration(settings: Settings) -> None:
     """Write what is missing of the instance's own files; what a person has edited is left alone."""
     for name in ("dagster.yaml", "workspace.yaml"):
         target = settings.dagster_home / name
         if not target.exists():
-            packaged = importlib.resources.files("rollout_assets.resources") / name
-            write_text(target, packaged.read_text(encoding="utf-8"))
+            write_text(target, _packaged(name))
+
+
+def _packaged(name: str) -> str:
+    """The text of a file in `rollout_assets/resources`."""
+    return importlib.resources.files("rollout_assets.resources").joinpath(name).read_text(encoding="utf-8")
