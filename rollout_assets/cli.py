@@ -218,7 +218,7 @@ def _take_in(settings: Settings) -> bool:
     "logs_roots",
     type=click.Path(),
     multiple=True,
-    help="Folder under which relative verifier log paths are looked for, after the current folder and that of the file.",
+    help="Folder to look for relative verifier log paths in, after the current one and that of the file.",
 )
 @click.option("--json", "json_file", type=click.Path(), help="Write the summary as JSON to this file; - for stdout.")
 def compare(old: str, new: str, key: str | None, tail: int, logs_roots: tuple[str, ...], json_file: str | None) -> None:

@@ -235,7 +235,7 @@ def _notes(old: FactTable, new: FactTable, joined: Joined, keys: TaskKeys) -> It
         )
     if keys.source == "fallback":
         what = "the digest of its input" if keys.old == INPUT_DIGEST else f"`{keys.old}`"
-        yield f"no row names its task, so each task is known by {what} (a fallback, not an id)"
+        yield f"not both sides name their tasks, so each is known by {what}: a fallback, no id"
 
 
 def _named_tasksets(

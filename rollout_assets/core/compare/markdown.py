@@ -15,12 +15,10 @@ from rollout_assets.core.compare.wording import (
     DEFAULT_TAIL,
     Excerpts,
     category_rows,
-    findings_line,
+    cautions,
     flip_rewards,
-    inputs_line,
     join_line,
     masks,
-    noise_line,
     only_side,
     remarks,
     title,
@@ -61,8 +59,7 @@ def _lines(result: CompareResult, excerpts: Excerpts, limit: int | None) -> Iter
     yield ""
     yield from _bullets(map(_plain, result.notes), len(result.notes), limit)
     yield from _table(("category", "tasks", "split"), category_rows(result), len(category_rows(result)), None)
-    remarks_of_all = [inputs_line(result), *filter(None, (noise_line(result), findings_line(result)))]
-    yield from _bullets(map(_plain, remarks_of_all), len(remarks_of_all), None)
+    yield from _bullets(map(_plain, cautions(result)), len(cautions(result)), None)
     counts = result.counts
     yield f"## Flips ({counts['flipped']})"
     yield ""

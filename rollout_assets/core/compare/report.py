@@ -14,12 +14,10 @@ from rollout_assets.core.compare.wording import (
     DEFAULT_TAIL,
     Excerpts,
     category_rows,
-    findings_line,
+    cautions,
     flip_rewards,
-    inputs_line,
     join_line,
     masks,
-    noise_line,
     only_side,
     remarks,
     title,
@@ -81,8 +79,7 @@ def _lines(result: CompareResult, excerpts: Excerpts) -> Iterator[str]:
     for name, count, split in category_rows(result):
         yield f"{name:<{_NAME_WIDTH}}{count:>{_COUNT_WIDTH}}" + (f"   {split}" if split else "")
     yield ""
-    yield inputs_line(result)
-    yield from filter(None, (noise_line(result), findings_line(result)))
+    yield from cautions(result)
     counts = result.counts
     yield from _section("Flips", counts["flipped"])
     for task in result.tasks.of("flipped"):

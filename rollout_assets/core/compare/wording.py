@@ -47,7 +47,13 @@ def category_rows(result: CompareResult) -> list[tuple[str, int, str]]:
     ]
 
 
-def inputs_line(result: CompareResult) -> str:
+def cautions(result: CompareResult) -> list[str]:
+    """How far the result can be trusted: inputs, noise, findings."""
+    lines = (_inputs_line(result), _inputs_warning(result), _noise_line(result), _findings_line(result))
+    return [line for line in lines if line is not None]
+
+
+def _inputs_line(result: CompareResult) -> str:
     """How many joined tasks are proven to be the same task."""
     n = result.input_counts
     return (
@@ -56,7 +62,18 @@ def inputs_line(result: CompareResult) -> str:
     )
 
 
-def noise_line(result: CompareResult) -> str | None:
+def _inputs_warning(result: CompareResult) -> str | None:
+    """A warning, when joined tasks are proven to be different ones."""
+    different = result.input_counts["different"]
+    if not different:
+        return None
+    tasks = "1 joined task was" if different == 1 else f"{different} joined tasks were"
+    return (
+        f"WARNING: {tasks} given different inputs on the two sides, so what they are compared on is not the same task"
+    )
+
+
+def _noise_line(result: CompareResult) -> str | None:
     """What can be said of noise in the flips; nothing when there are none."""
     noise = result.noise
     if not noise.flips:
@@ -66,7 +83,7 @@ def noise_line(result: CompareResult) -> str | None:
     return f"noise: {len(noise.within)} of {count(noise.estimated, 'flip')} with repeats on both sides lie within it"
 
 
-def findings_line(result: CompareResult) -> str | None:
+def _findings_line(result: CompareResult) -> str | None:
     """The findings counted by kind; nothing when there are none."""
     counts = result.finding_counts()
     return f"findings: {', '.join(f'{n} {kind}' for kind, n in counts.items())}" if counts else None
