@@ -9,8 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from rollout_assets.core.compare import CompareResult, compare_facts, render_markdown, render_report, summary_dict
+from rollout_assets.core.compare import (
+    CompareResult,
+    compare_facts,
+    render_markdown,
+    render_report,
+    roots_for,
+    row_reader,
+    summary_dict,
+)
 from rollout_assets.core.compare.classify import TaskComparison
+from rollout_assets.core.compare.compare import WholeRow
 from rollout_assets.core.compare.sides import TaskSide
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import write_json, write_text
@@ -54,11 +63,18 @@ def compare_run(
         RunDataError: The run itself cannot be used.
     """
     new = standing_facts(store, run)
-    passed_over = []
+    passed_over: list[PassedOver] = []
     for baseline in candidates:
         try:
             old = standing_facts(store, baseline, pool=new.pool, allow_gone=True)
-            result = compare_facts(old, new, key, fallback="auto" if fallback else "off")
+            result = compare_facts(
+                old,
+                new,
+                key,
+                fallback="auto" if fallback else "off",
+                old_whole_row=_row_reader(store, baseline),
+                new_whole_row=_row_reader(store, run),
+            )
             return Comparison(baseline, result), passed_over
         except RunDataError as error:
             passed_over.append(PassedOver(baseline, str(error)))
@@ -84,12 +100,20 @@ class Reports:
 def write_reports(store: Store, run: str, comparison: Comparison) -> Reports:
     """Write the report as text, Markdown and JSON."""
     result, baseline = comparison.result, comparison.baseline
-    markdown = render_markdown(result)
+    old_roots, new_roots = roots_for(store.output_path(baseline)), roots_for(store.output_path(run))
+    markdown = render_markdown(result, old_roots=old_roots, new_roots=new_roots)
+    text = render_report(result, old_roots=old_roots, new_roots=new_roots)
     reports = Reports(markdown, store.report_path(run, baseline, ".md"), store.report_path(run, baseline, ".json"))
     write_text(reports.markdown_path, markdown)
-    write_text(store.report_path(run, baseline, ".txt"), render_report(result))
+    write_text(store.report_path(run, baseline, ".txt"), text)
     write_json(reports.json_path, summary_dict(result, old_path=baseline, new_path=run))
     return reports
+
+
+def _row_reader(store: Store, key: str) -> WholeRow | None:
+    """Reads rows of a run again, for verifier output; None when the run is gone and only its tables are left."""
+    output = store.output_path(key)
+    return row_reader(output) if output.is_file() else None
 
 
 def _record(baseline: str, task: TaskComparison) -> dict[str, Any]:

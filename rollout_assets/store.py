@@ -55,6 +55,10 @@ class Store:
         """Where a table of a run lies."""
         return self.root / table / f"{key}.parquet"
 
+    def output_path(self, key: str) -> Path:
+        """Where the results file of a run lies."""
+        return self.runs_root / f"{key}.jsonl"
+
     def report_path(self, key: str, baseline: str, ending: str) -> Path:
         """Where the report of a run against a baseline lies; the two keys share no separator in the file name."""
         return self.root / "reports" / key / f"vs-{baseline.replace('/', '__')}{ending}"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from rollout_assets.core.discovery import Discovery
 from rollout_assets.home import local_instance
@@ -50,20 +48,17 @@ def show_failures(results: list[IngestResult], console: Console) -> None:
             colour, word = ("red", "blocked") if check.blocking else ("yellow", "warning")
             console.print(f"[{colour}]{word}[/] [bold]{result.key}[/] {check.name}")
             console.print(f"  {escape(check.description)}", soft_wrap=True, highlight=False)
-            if check.places:
-                console.print(_places_table(check.places))
+            for place in check.places:
+                console.print(f"    {escape(_place(place))}", soft_wrap=True, highlight=False)
         if result.failure is not None and not any(check.blocking for check in result.failed_checks):
             console.print(f"[red]failed[/] [bold]{result.key}[/]")
             console.print(f"  {escape(result.failure)}", soft_wrap=True)
 
 
-def _places_table(places: Sequence[Mapping[str, Any]]) -> Padding:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in places[0]:
-        table.add_column(name, justify="right" if isinstance(places[0][name], int) else "left", overflow="fold")
-    for place in places:
-        table.add_row(*(escape(str(value)) for value in place.values()))
-    return Padding.indent(table, 2)
+def _place(place: Mapping[str, Any]) -> str:
+    """One fault on one line: where it is, to the byte, and what it is."""
+    byte = place["byte offset"] + place["column"] - 1
+    return f"{place['file']} line {place['line']}, byte {byte}: {place['kind']}: {place['message']}"
 
 
 def show_reports(settings: Settings, results: list[IngestResult], console: Console) -> None:
