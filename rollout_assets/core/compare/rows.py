@@ -51,10 +51,10 @@ def strict_reward(row: Mapping[str, Any]) -> float | None:
             return float(value)
         except OverflowError:
             raise _reward_error(row, "has more digits than a double can hold") from None
-    raise _reward_error(row, f"{_shortened(text_of(value))} is a {_JSON_NAMES[type(value)]}")
+    raise _reward_error(row, f"{_shortened(text_of(value))} is {_JSON_NAMES[type(value)]}")
 
 
-_JSON_NAMES: Final = {bool: "boolean", str: "string", list: "list", dict: "object"}
+_JSON_NAMES: Final = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}
 
 
 def _reward_error(row: Mapping[str, Any], what: str) -> CompareInputError:
