@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -26,20 +25,6 @@ def digest(value: Any) -> str:
         ValueError: The value holds a NaN or an infinity, which have no digest.
     """
     return sha256(canonical_json(value).encode("utf-8")).hexdigest()
-
-
-def digest_of_list(values: Iterable[Any]) -> str:
-    """`digest` of a list whose items are never all in memory.
-
-    Raises:
-        ValueError: As `digest`.
-    """
-    running, separator = sha256(b"["), b""
-    for value in values:
-        running.update(separator + canonical_json(value).encode("utf-8"))
-        separator = b","
-    running.update(b"]")
-    return running.hexdigest()
 
 
 def canonical_json(value: Any) -> str:

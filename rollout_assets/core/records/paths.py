@@ -65,8 +65,8 @@ def resolve_rollout_path(output: StrPath, *, read_only: bool = True) -> Path:
         return given
     raise RunDataError(
         "E-ALIAS",
-        f"lies beside an alias of {resolved}, where its run does not look for it; move it beside that file or name that "
-        "file itself. Nothing was changed",
+        f"lies beside an alias of {resolved}, where its run does not look for it; move it beside that file or name "
+        "that file itself. Nothing was changed",
         path=misplaced[0],
     )
 

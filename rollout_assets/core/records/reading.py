@@ -1,0 +1,174 @@
+"""Reading the rows of a run, and reading single rows again by their place (records.md §6)."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from rollout_assets.core.errors import RunDataError, RunDataWarning, unreadable_file
+from rollout_assets.core.jsonl import Fault, FaultKind, scan
+from rollout_assets.core.jsonl.parse import parse_line
+from rollout_assets.core.records.identity import attempt_index, logical_rollout_id
+from rollout_assets.core.records.keys import ATTEMPT_KEY, RUN_ID_KEY
+
+StrPath = str | PathLike[str]
+FileIdentity = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRecord:
+    """A saved row by its place; the row itself is read when asked for (records.md §6.1, §6.4).
+
+    Attributes:
+        path: The file.
+        offset: Byte offset of the row.
+        length: Bytes of the row, with its line feed if it has one.
+        line_number: Line number from 1, blank lines counted.
+        legacy_attempt_index: The attempt number that a legacy import gave the row, put into it when it is read.
+        file_identity: (device, inode) of the file that was indexed.
+        expected_identity: (run id, logical rollout id, attempt) as indexed.
+        skip_keys: Top-level keys that are read as null in very large rows (§6.2).
+    """
+
+    path: str
+    offset: int
+    length: int
+    line_number: int
+    legacy_attempt_index: int | None = None
+    file_identity: FileIdentity | None = None
+    expected_identity: tuple[str | None, str, int] | None = None
+    skip_keys: frozenset[str] = frozenset()
+
+    def read(self) -> dict[str, Any]:
+        """Read the whole row again.
+
+        Raises:
+            RunDataError: `E-FILE-REPLACED` when another file took the place of the indexed one; `E-RECORD-CHANGED`
+                when the row at this place is not the one that was indexed; `E-UNREADABLE` when it cannot be read.
+        """
+        row = read_row(self.path, self.offset, self.length, skip_keys=self.skip_keys, file_identity=self.file_identity)
+        if row is not None and self.legacy_attempt_index is not None:
+            row = {**row, ATTEMPT_KEY: self.legacy_attempt_index}
+        if row is None or (self.expected_identity is not None and _identity(row) != self.expected_identity):
+            raise RunDataError(
+                "E-RECORD-CHANGED",
+                "the row changed after it was indexed; read the run again",
+                path=self.path,
+                line=self.line_number,
+                offset=self.offset,
+            )
+        return row
+
+
+def _identity(row: dict[str, Any]) -> tuple[str | None, str, int] | None:
+    try:
+        return row.get(RUN_ID_KEY), logical_rollout_id(row), attempt_index(row)
+    except RunDataError:
+        return None
+
+
+def read_row(
+    path: StrPath,
+    offset: int,
+    length: int,
+    *,
+    skip_keys: Set[str] = frozenset(),
+    file_identity: FileIdentity | None = None,
+) -> dict[str, Any] | None:
+    """The whole row that stands at a place of a file, or None when there is none.
+
+    Raises:
+        RunDataError: `E-FILE-REPLACED` when the file is not the one with `file_identity`; `E-UNREADABLE` when the
+            operating system refuses to read it.
+    """
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            if file_identity is not None and identity_of_file(file.fileno()) != file_identity:
+                raise file_replaced(path)
+            data = os.pread(file.fileno(), length, offset)
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    return parse_line(data.removesuffix(b"\n")).row if len(data) == length else None
+
+
+def placed(error: RunDataError, path: StrPath, line: int, offset: int) -> RunDataError:
+    """The same error with the place of the row that caused it."""
+    return RunDataError(error.code, error.reason, path=path, line=line, offset=offset, kind=error.kind)
+
+
+def identity_of_file(file: int | StrPath) -> FileIdentity:
+    """(device, inode) of a file.
+
+    Raises:
+        RunDataError: `E-UNREADABLE` when there is no such file, or no access.
+    """
+    try:
+        status = os.stat(file)  # noqa: PTH116 - a descriptor or a path
+    except OSError as error:
+        raise unreadable_file(str(file) if isinstance(file, int) else file, error) from error
+    return status.st_dev, status.st_ino
+
+
+def file_replaced(path: StrPath) -> RunDataError:
+    """The error for a file whose place another file took after it was indexed (records.md §6.4)."""
+    return RunDataError("E-FILE-REPLACED", "the file was replaced after it was indexed; read the run again", path=path)
+
+
+def read_records(
+    path: StrPath, *, end_offset: int | None = None, skip_keys: Set[str] = frozenset()
+) -> Iterator[dict[str, Any]]:
+    """Yield the whole rows of a JSONL file, one at a time (records.md §6.1).
+
+    An incomplete last row is no record: it is warned about (`W-TAIL`) and left out. A file that does not exist has no
+    rows.
+
+    Args:
+        path: The file.
+        end_offset: Read only this many bytes; a row that this limit cuts is left out without a warning.
+        skip_keys: Top-level keys that are read as null in very large rows.
+
+    Raises:
+        RunDataError: `E-JSON` or `E-OBJECT` with path, line and reason, at the first line that is no readable row.
+    """
+    for line in scan(path, end_offset=end_offset, skip_keys=skip_keys, whole_rows=True):
+        if isinstance(line, Fault):
+            refuse_unreadable(line, end_offset)
+        else:
+            yield line.fields
+
+
+def refuse_unreadable(fault: Fault, end_offset: int | None = None) -> None:
+    """What a reader of a run does about a fault: raise, warn of an incomplete last row, or nothing if it is readable.
+
+    A warning is dropped only when the limit, not the file, cut the row (records.md §6.3, decision 16).
+
+    Raises:
+        RunDataError: `E-OBJECT` for a line that is no object, `E-JSON` for every other unreadable line.
+    """
+    if fault.kind is FaultKind.TRUNCATED_TAIL:
+        if not _cut_by_limit(fault, end_offset):
+            warnings.warn(
+                RunDataWarning(
+                    "W-TAIL", "the last row is incomplete and was left out", path=fault.path, line=fault.line
+                ),
+                stacklevel=2,
+            )
+    elif not fault.row_is_readable:
+        raise RunDataError(
+            "E-OBJECT" if fault.kind is FaultKind.NOT_AN_OBJECT else "E-JSON",
+            f"{fault.message} (byte {fault.column} of the line); repair or remove the line",
+            path=fault.path,
+            line=fault.line,
+            offset=fault.offset,
+            kind=fault.kind,
+        )
+
+
+def _cut_by_limit(fault: Fault, end_offset: int | None) -> bool:
+    end = fault.offset + fault.length
+    return end_offset is not None and end == end_offset < Path(fault.path).stat().st_size
