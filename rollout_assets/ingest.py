@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from rollout_assets.assets.raw_run import observation_of
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.core.discovery import DiscoveredRun
 
@@ -53,6 +54,7 @@ def ingest(
     instance.add_dynamic_partitions(str(ROLLOUT_RUNS.name), [run.key for run in runs])
     results = []
     for run in runs:
+        instance.report_runless_asset_event(observation_of(run))
         outcome = job.execute_in_process(
             instance=instance, partition_key=run.key, raise_on_error=False, run_config=_QUIET
         )

@@ -5,13 +5,19 @@ import warnings
 import dagster as dg
 
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
-from rollout_assets.core.discovery import find_run
+from rollout_assets.core.discovery import DiscoveredRun, find_run
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
 
 RAW_RUN = dg.AssetKey("raw_run")
 DATA_VERSION_TAG = "dagster/data_version"
+
+
+def observation_of(run: DiscoveredRun) -> dg.AssetObservation:
+    """What Dagster is told of the state of a run's files: a new data version makes what is downstream stale."""
+    return dg.AssetObservation(RAW_RUN, partition=run.key, tags={DATA_VERSION_TAG: run.fingerprint})
+
 
 with warnings.catch_warnings():
     # Observable source assets are marked beta, and building one warns about an argument inside Dagster itself.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from rollout_assets.assets.raw_run import DATA_VERSION_TAG, RAW_RUN
+from rollout_assets.assets.raw_run import observation_of
 from rollout_assets.automation.jobs import compare_run, ingest_run
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover
@@ -49,9 +49,7 @@ def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspa
         skip_reason=None if requests else f"Nothing to do: {summary}",
         dynamic_partitions_requests=[ROLLOUT_RUNS.build_add_request([run.key for run in chosen])] if chosen else [],
         run_requests=requests,
-        asset_events=[
-            dg.AssetObservation(RAW_RUN, partition=run.key, tags={DATA_VERSION_TAG: run.fingerprint}) for run in chosen
-        ],
+        asset_events=[observation_of(run) for run in chosen],
         cursor=json.dumps({key: value for key, value in seen.items() if key in known}),
     )
 
