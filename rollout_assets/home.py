@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib.resources
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,21 +18,21 @@ from rollout_assets.settings import Settings
 
 @contextmanager
 def local_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
-    """Open the Dagster instance of these settings, creating it if needed, and give this process its environment.
+    """Open the Dagster instance of these settings, creating it if needed; this process has its environment meanwhile.
 
     Two first users of an empty SQLite instance corrupt it for good, so the first use happens under a lock.
     """
     settings.dagster_home.mkdir(parents=True, exist_ok=True)
     settings.store_root.mkdir(parents=True, exist_ok=True)
-    os.environ.update(settings.environment())
-    with (settings.dagster_home / ".first-use.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _write_configuration(settings)
-        instance = dg.DagsterInstance.get()
-        instance.get_runs_count()  # the first query makes the tables
-        instance.get_dynamic_partitions("rollout_runs")
-    with instance:
-        yield instance
+    with _environment(settings.environment()):
+        with (settings.dagster_home / ".first-use.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _write_configuration(settings)
+            instance = dg.DagsterInstance.get()
+            instance.get_runs_count()  # the first query makes the tables
+            instance.get_dynamic_partitions("rollout_runs")
+        with instance:
+            yield instance
 
 
 def workspace_file(settings: Settings) -> Path:
@@ -74,6 +74,21 @@ def _write_configuration(settings: Settings) -> None:
         target = settings.dagster_home / name
         if not target.exists():
             write_text(target, _packaged(name))
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Give this process these variables until the block ends."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _packaged(name: str) -> str:

@@ -1,0 +1,93 @@
+"""The production profile on a real PostgreSQL server: the sensor finds runs, they are taken in, checks are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+
+from rollout_assets.cli import main
+from rollout_assets_tests.conftest import as_jsonl
+from rollout_assets_tests.integration import postgres
+from rollout_assets_tests.integration.processes import daemon, dagster_environment, wait_until
+
+GOOD = ("math/step-0100/rollouts", "math/step-0200/rollouts")
+MALFORMED = "math/step-0300/rollouts"
+
+
+@pytest.mark.skipif(postgres.why_not() is not None, reason=str(postgres.why_not()))
+def test_sensor_runs_and_checks_on_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, runs = tmp_path / "home", tmp_path / "runs"
+    assert CliRunner().invoke(main, ["init", str(home)]).exit_code == 0
+    write_runs(runs)
+    with postgres.server() as server:
+        environment = dagster_environment(
+            home,
+            **server.environment(),
+            ROLLOUT_RUNS_ROOT=str(runs),
+            ROLLOUT_STORE_ROOT=str(tmp_path / "store"),
+            ROLLOUT_POLICY=str(home / "policy.yaml"),
+            ROLLOUT_COMPUTE_LOGS=str(tmp_path / "logs"),
+            ROLLOUT_SETTLE_SECONDS="0",
+        )
+        # The lines that `init` prints.
+        workspace = home / "workspace.yaml"
+        dagster(["instance", "migrate"], environment)
+        dagster(["sensor", "start", "discover_runs", "-w", str(workspace)], environment)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        log = tmp_path / "daemon.log"
+        with dg.DagsterInstance.get() as instance, daemon(workspace, environment, log) as process:
+            ended = wait_until(lambda: ended_runs(instance), "the runs that the sensor requests", process, log)
+            assert ended == {GOOD[0]: "SUCCESS", GOOD[1]: "SUCCESS", MALFORMED: "FAILURE"}
+            assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
+            assert set(instance.get_dynamic_partitions("rollout_runs")) == set(ended)
+            for asset in ("record_index", "attempt_outcomes", "task_sides", "comparison_report"):
+                assert instance.get_materialized_partitions(dg.AssetKey(asset)) == set(GOOD)
+            assert instance.get_materialized_partitions(dg.AssetKey("producer_faults")) == {*GOOD, MALFORMED}
+            assert checked(instance, "jsonl_strict") == {
+                GOOD[0]: Status.SUCCEEDED,
+                GOOD[1]: Status.SUCCEEDED,
+                MALFORMED: Status.FAILED,
+            }
+            assert set(checked(instance, "reward_strict").values()) == {Status.SUCCEEDED}
+
+
+def write_runs(root: Path) -> None:
+    rows = as_jsonl([{"task_id": task, "reward": 1.0} for task in "abc"])
+    for key in (*GOOD, MALFORMED):
+        output = root / f"{key}.jsonl"
+        output.parent.mkdir(parents=True)
+        output.write_bytes(rows + (b'{"task_id": "d", "reward": 1.0,}\n' if key == MALFORMED else b""))
+
+
+def dagster(arguments: list[str], environment: Mapping[str, str]) -> None:
+    """Run a command of Dagster's."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dagster", *arguments], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ended_runs(instance: dg.DagsterInstance) -> dict[str, str] | None:
+    """How the three runs ended, by partition, once all of them have."""
+    runs = [run for run in instance.get_runs() if run.job_name == "ingest_run"]
+    if len(runs) < 3 or not all(run.is_finished for run in runs):
+        return None
+    assert all(run.tags["dagster/sensor_name"] == "discover_runs" for run in runs)
+    return {run.tags["dagster/partition"]: run.status.value for run in runs}
+
+
+def checked(instance: dg.DagsterInstance, name: str) -> dict[str | None, Status]:
+    """The state of a check by partition."""
+    key = dg.AssetCheckKey(dg.AssetKey("record_index"), name)
+    return {
+        info.partition_key: info.latest_execution_status
+        for info in instance.event_log_storage.get_asset_check_partition_info([key])
+    }
