@@ -13,6 +13,7 @@ import pytest
 from rollout_assets.core.compare import compare_rollouts, load_rollouts
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
+from rollout_assets.core.records import open_run
 from rollout_assets.demo.runs import REWARD_SPELLINGS, TORN_LINE, write_demo_runs
 from rollout_assets.demo.tasks import TASKS
 
@@ -186,3 +187,72 @@ def test_consecutive_runs_show_every_category(
             found.setdefault((task.category, task.winner), []).append(task.task)
     assert found == wanted
     assert not {finding.kind for finding in result.findings} & {"inputs_differ", "not_distinguishable", "late_attempt"}
+
+
+@pytest.mark.parametrize(
+    ("run", "wanted"),
+    [
+        (
+            "step-0100",
+            {
+                "expected": 48,
+                "successful": 45,
+                "measured": 45,
+                "masked": 0,
+                "failed": 1,
+                "failed_final": 0,
+                "unknown": 2,
+                "never_dispatched": 0,
+                "attempts": 51,
+                "counted_failures": 4,
+                "attempts_exhausted": 1,
+                "retryable": 2,
+                "complete": False,
+            },
+        ),
+        (
+            "step-0200",
+            {
+                "expected": 48,
+                "successful": 48,
+                "measured": 47,
+                "masked": 1,
+                "failed": 0,
+                "unknown": 0,
+                "attempts": 49,
+                "counted_failures": 0,
+                "retryable": 0,
+                "complete": True,
+            },
+        ),
+        (
+            "step-0300",
+            {
+                "expected": 48,
+                "successful": 44,
+                "measured": 44,
+                "masked": 0,
+                "failed": 2,
+                "failed_final": 1,
+                "unknown": 2,
+                "never_dispatched": 2,
+                "attempts": 47,
+                "counted_failures": 2,
+                "attempts_exhausted": 0,
+                "retryable": 3,
+                "complete": False,
+            },
+        ),
+    ],
+)
+def test_sound_runs_have_the_coverage_of_the_story(outputs: dict[str, Path], run: str, wanted: dict[str, Any]) -> None:
+    records = open_run(outputs[run])
+    assert records is not None
+    coverage = records.coverage()
+    assert {name: coverage[name] for name in wanted} == wanted
+
+
+def test_the_index_refuses_the_damaged_run_at_its_first_unreadable_line(outputs: dict[str, Path]) -> None:
+    with pytest.raises(RunDataError) as caught:
+        open_run(outputs["step-0400"])
+    assert (caught.value.code, caught.value.line, caught.value.kind) == ("E-JSON", 24, FaultKind.INVALID_JSON)
