@@ -231,3 +231,35 @@ def compare(old: str, new: str, key: str | None, tail: int, logs_roots: tuple[st
     from rollout_assets.core.compare.command import run
 
     sys.exit(run(old, new, key=key, tail=tail, logs_roots=logs_roots, json_file=json_file))
+
+
+@main.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--timeline", metavar="ID", help="Also list every saved attempt of one rollout, and why it stands or not.")
+def coverage(run: Path, as_json: bool, timeline: str | None) -> None:
+    """Say how much of a run is there: what was expected, what became of it, what a resume would still do.
+
+    RUN is a results file, or a folder that holds exactly one run. Only reads. Exits with 0 when the run is complete, 75
+    when a resume would run something, 76 when it is partial and nothing is left to do, 1 when that cannot be told.
+    """
+    import json
+    import warnings
+
+    from rollout_assets.core.errors import RunDataError
+    from rollout_assets.core.records import exit_status, read_run, report
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+        try:
+            output = report.results_file_of(run)
+            reading = read_run(output)
+            figures = None if reading.records is None else reading.records.coverage()
+            if as_json:
+                click.echo(json.dumps(report.as_json(output, reading, figures, timeline), indent=2))
+            else:
+                click.echo(report.as_text(output, reading, figures, timeline))
+        except RunDataError as error:
+            raise click.ClickException(f"{error.code}: {error}") from None
+    sys.exit(1 if figures is None else exit_status(figures))

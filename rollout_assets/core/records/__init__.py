@@ -40,6 +40,14 @@ from rollout_assets.core.records.rejudgment import (
     rejudge_predecessor_id,
     rejudgment_admission_closed_by,
 )
+from rollout_assets.core.records.timeline import (
+    ReadingMode,
+    RunReading,
+    TimelineEntry,
+    read_run,
+    rows_only_timeline,
+    timeline,
+)
 
 __all__ = [
     "COUNTS_AS_ZERO_ROW_KEY",
@@ -55,11 +63,14 @@ __all__ = [
     "Outcome",
     "OutcomeFacts",
     "PendingRejudge",
+    "ReadingMode",
     "RolloutRecord",
     "RolloutRecords",
     "RunDataError",
     "RunManifest",
+    "RunReading",
     "StageClassificationConfig",
+    "TimelineEntry",
     "coverage_path_for",
     "digest",
     "exit_status",
@@ -74,8 +85,11 @@ __all__ = [
     "open_run",
     "prepare_append",
     "read_records",
+    "read_run",
     "rejudge_predecessor_id",
     "rejudgment_admission_closed_by",
     "resolve_rollout_owner",
     "resolve_rollout_path",
+    "rows_only_timeline",
+    "timeline",
 ]

@@ -76,6 +76,7 @@ class RolloutRecords:
         expected: The inventory: logical rollout id -> inventory row, in inventory order.
         classification: Who is responsible for which failure, if that was given explicitly.
         importing: Whether rows without run id belong to the run and are numbered while reading (§15.2).
+        without_manifest: Whether the manifest was made up, because the run has none.
         latest: Logical rollout id -> newest reserved or saved attempt number.
         payloads: (rollout id, attempt) -> the outcome of that attempt, by place and facts.
         omitted: (rollout id, attempt) of intentional omissions.
@@ -113,6 +114,7 @@ class RolloutRecords:
         self.expected = expected if isinstance(expected, Inventory) else Inventory(expected)
         self.classification = classification
         self.importing = manifest.legacy_import
+        self.without_manifest = False
         unknown = sorted(manifest.next_attempt.keys() - self.expected.entries.keys())
         if unknown:
             raise RunDataError(
@@ -170,8 +172,9 @@ class RolloutRecords:
             inventory = Inventory.read(materialized_path_for(output), expected_digest=manifest.materialized_digest)
         records = cls(manifest, inventory, classification)
         records.importing = import_legacy or manifest.legacy_import
+        records.without_manifest = without_manifest
         limits = {os.path.realpath(path): limit for path, limit in (outcome_limits or {}).items()}
-        indexer = _indexer.Indexer(records, output, failures_path_for(output), without_manifest=without_manifest)
+        indexer = _indexer.Indexer(records, output, failures_path_for(output))
         indexer.run(limits, frozenset(skip_keys))
         return records
 

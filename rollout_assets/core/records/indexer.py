@@ -62,11 +62,10 @@ if TYPE_CHECKING:
 class Indexer:
     """One pass over the files of a run that fills a `RolloutRecords`."""
 
-    def __init__(self, records: RolloutRecords, output: StrPath, sidecar: StrPath, *, without_manifest: bool) -> None:
-        """Args: the empty index, the two files, and whether no manifest file exists (rows must have no run id then)."""
+    def __init__(self, records: RolloutRecords, output: StrPath, sidecar: StrPath) -> None:
+        """Args: the empty index and the two files."""
         self.records = records
         self.files: dict[File, StrPath] = {"failures": sidecar, "output": output}
-        self.without_manifest = without_manifest
         self._next_legacy: dict[str, int] = {}
         self._migrated: dict[str, list[Outcome]] = {}
         self._closing: list[tuple[PendingRejudge, Mapping[str, Any], str]] = []
@@ -105,7 +104,7 @@ class Indexer:
         """Index one row, in the order of §8.1, rule 6."""
         row = line.fields
         run_id = row.get(RUN_ID_KEY)
-        if run_id is not None and self.without_manifest:
+        if run_id is not None and self.records.without_manifest:
             raise lost_manifest(self.files.values())
         if row.get(EVIDENCE_KEY):
             self._set_aside(source, line)
@@ -250,7 +249,9 @@ class Indexer:
 
     def _drop(self, source: SourceFile, line: Row, key: tuple[str | None, int | None], because: str) -> None:
         place = (source, line.line, line.offset, line.length)
-        self.records.dropped.append(DroppedRow(*place, *key, None, because, Spending.FREE))
+        label = line.fields.get(FAILURE_CLASS_KEY)
+        failure_class = label if isinstance(label, str) else None
+        self.records.dropped.append(DroppedRow(*place, *key, failure_class, because, Spending.FREE))
 
     def _supersede(self, outcome: Outcome, because: str) -> None:
         place = (outcome.source, outcome.line, outcome.offset, outcome.length)

@@ -158,7 +158,17 @@ def refuse_unreadable(fault: Fault, end_offset: int | None = None) -> None:
                 ),
                 stacklevel=2,
             )
-    elif not fault.row_is_readable:
+    else:
+        refuse_fault(fault)
+
+
+def refuse_fault(fault: Fault) -> None:
+    """Raise for every fault that makes a row unreadable, an incomplete last row included (records.md §19.1).
+
+    Raises:
+        RunDataError: `E-OBJECT` for a line that is no object, `E-JSON` for every other one.
+    """
+    if not fault.row_is_readable:
         raise RunDataError(
             "E-OBJECT" if fault.kind is FaultKind.NOT_AN_OBJECT else "E-JSON",
             f"{fault.message} (byte {fault.column} of the line); repair or remove the line",
