@@ -236,7 +236,7 @@ def compare(old: str, new: str, key: str | None, tail: int, logs_roots: tuple[st
 @main.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--timeline", metavar="ID", help="Also list every saved attempt of one rollout, and why it stands or not.")
+@click.option("--timeline", metavar="ID", help="Also list every saved attempt of one rollout, and why it stands.")
 def coverage(run: Path, as_json: bool, timeline: str | None) -> None:
     """Say how much of a run is there: what was expected, what became of it, what a resume would still do.
 
