@@ -61,15 +61,17 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         _check_unchanged(store, run)
         yield dg.Output(faults, "producer_faults", metadata=row_count(summary.counts.total()))
         results = judge(summary, key)
-        yield from results
         reason = blocking_reason(results)
         if reason is not None:
+            yield from results
             store.write_verdict(key, Verdict("blocked", run.fingerprint, reason, _counts(summary)))
             raise dg.Failure(f"Run {key!r} is blocked. {reason}", allow_retries=False)
         context.set_data_version(dg.AssetKey("record_index"), dg.DataVersion(f"{CODE_VERSION}-{run.fingerprint}"))
         yield dg.Output(records, "record_index", metadata=_metadata(run, summary))
         # Only now is the index in its place.
         store.write_verdict(key, Verdict("sound", run.fingerprint, counts=_counts(summary)))
+        # After the materialization that they judge: Dagster shows a result that came before it as missing.
+        yield from results
     except RunDataError as error:
         raise permanent_failure(error) from None
     finally:
