@@ -12,7 +12,11 @@ import dagster as dg
 from rollout_assets.assets.metadata import shown_table
 from rollout_assets.checks.partitioned import partitioned_check
 from rollout_assets.core.jsonl import Fault, FaultKind
+from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
 from rollout_assets.indexing import REWARD_FAULTS, WARNINGS, File, IndexSummary
+
+#: Characters of an excerpt shown in the table of places; `producer_faults` holds all of it.
+SHOWN_EXCERPT = 32
 
 JSONL_STRICT = partitioned_check(
     "jsonl_strict",
@@ -93,5 +97,13 @@ def _place(file: File, fault: Fault) -> dict[str, Any]:
         "column": fault.column,
         "kind": str(fault.kind),
         "message": fault.message,
-        "excerpt": fault.excerpt,
+        "excerpt": _narrow(fault),
     }
+
+
+def _narrow(fault: Fault) -> str:
+    """The middle of the excerpt: the UI does not break it, and a long one pushes the page out of the window."""
+    at = min(fault.column - 1, EXCERPT_CHARACTERS // 2)  # where the fault stands in the excerpt
+    start = max(0, at - SHOWN_EXCERPT // 2)
+    shown = fault.excerpt[start : start + SHOWN_EXCERPT]
+    return ("…" if start else "") + shown + ("…" if start + SHOWN_EXCERPT < len(fault.excerpt) else "")
