@@ -1,14 +1,22 @@
-"""Folding an index into outcomes: which saved row of each attempt stands, and why the others do not.
+"""Which saved row of each attempt of a run stands, and why the others do not: the table `attempt_outcomes`.
 
-This is the fold for a run that is known by its rows alone (records.md §19.1): of the failures of a rollout the last one
-in file order stands, and none once the rollout was scored. It reads the stored index, never the files.
+A run with a manifest, or with an inventory that can be imported, is read by the rules of records.md. A run that is
+known by its rows alone is folded from its stored index, without reading the files again (records.md §19.1).
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 import pyarrow as pa
 
+from rollout_assets.core.errors import RunDataWarning
+from rollout_assets.core.records import ReadingMode, RolloutRecords, TimelineEntry, open_run, timeline
 from rollout_assets.tables import ATTEMPT_OUTCOMES
 
 _IDENTITY = ["task_index", "rollout_index"]
@@ -26,8 +34,55 @@ _COPIED = [
 ]
 
 
+@dataclass(frozen=True)
+class RunOutcomes:
+    """The outcomes of a run: how it was read, the table `attempt_outcomes`, and its coverage where that is known."""
+
+    mode: ReadingMode
+    table: pa.Table
+    coverage: dict[str, Any] | None
+
+
+def outcomes_of(output: Path, index: pa.Table) -> RunOutcomes:
+    """Read the outcomes of a run in whatever state it was left.
+
+    Args:
+        output: The results file; only read.
+        index: Its table `record_index`.
+
+    Raises:
+        RunDataError: The files of the run contradict each other, with a code of records.md §20.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RunDataWarning)  # a torn last line is reported by `jsonl_strict`
+        records = open_run(output)
+    if records is None:
+        return RunOutcomes(ReadingMode.ROWS_ONLY, fold_rows(index), None)
+    return RunOutcomes(_mode(records), _table(timeline(records), index), records.coverage())
+
+
+def _mode(records: RolloutRecords) -> ReadingMode:
+    return ReadingMode.LEGACY_IMPORT if records.without_manifest else ReadingMode.MANIFEST
+
+
+def _table(entries: Sequence[TimelineEntry], index: pa.Table) -> pa.Table:
+    """The timeline as a table, with what the index knows of each row."""
+    wanted = index.select(["file", "line", "reward", "mask_reason"]).to_pylist()
+    known = {(row["file"], row["line"]): row for row in wanted}
+    nothing = {"reward": None, "mask_reason": None}
+    rows = []
+    for entry in entries:
+        indexed = known.get((entry.file, entry.line), nothing)
+        rows.append(entry._asdict() | {name: indexed[name] for name in nothing})
+    return ATTEMPT_OUTCOMES.build(rows)
+
+
 def fold_rows(index: pa.Table) -> pa.Table:
-    """The table `attempt_outcomes` of a `record_index` table."""
+    """The table `attempt_outcomes` of a run that is known by its rows alone, from its table `record_index`.
+
+    The vectorised twin of `core.records.rows_only_timeline`: of the failures of a (task index, rollout index) the last
+    one in file order stands, and none when the output has that pair.
+    """
     rows = index.select([*_COPIED, "evidence", "failure_terminal", "counts_as_zero"]).to_pandas(
         types_mapper=pd.ArrowDtype
     )
@@ -44,9 +99,9 @@ def fold_rows(index: pa.Table) -> pa.Table:
     reasons = pd.Series(None, index=rows.index, dtype=object)
     reasons[evidence] = "evidence row: no result, not an attempt"
     superseded = failures & identified & line_of_failure.notna() & (line_of_failure != rows["line"].astype("float64"))
-    reasons[superseded] = "superseded by the failure in line " + _text(line_of_failure[superseded])
+    reasons[superseded] = "superseded by line " + _text(line_of_failure[superseded])
     scored = failures & identified & line_of_score.notna()
-    reasons[scored] = "the rollout was scored in line " + _text(line_of_score[scored]) + " of the results"
+    reasons[scored] = "scored by line " + _text(line_of_score[scored]) + " of the output"
 
     outcomes = rows[_COPIED].copy()
     outcomes["disposition"] = in_sidecar.map({True: "failure", False: "success"}).where(~evidence)

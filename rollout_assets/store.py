@@ -5,7 +5,8 @@ Layout below the store root, `<key>` being the run key:
 ```
 <table>/<key>.parquet     the tables of `tables.py`
 verdicts/<key>.json       whether the run may be used downstream, and for which state of its files
-reports/<key>/…           comparison reports as Markdown and JSON
+coverage/<key>.json       what the run covers, where that is known
+reports/<key>/…           comparison reports as Markdown, text and JSON
 ```
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -58,6 +59,10 @@ class Store:
     def output_path(self, key: str) -> Path:
         """Where the results file of a run lies."""
         return self.runs_root / f"{key}.jsonl"
+
+    def coverage_path(self, key: str) -> Path:
+        """Where the coverage of a run lies."""
+        return self.root / "coverage" / f"{key}.json"
 
     def report_path(self, key: str, baseline: str, ending: str) -> Path:
         """Where the report of a run against a baseline lies; the two keys share no separator in the file name."""
@@ -113,6 +118,12 @@ class Store:
             "counts": dict(verdict.counts),
         }
         write_json(self._verdict_path(key), value)
+
+    def block(self, key: str, reason: str) -> None:
+        """Block a run that was sound so far, for the state of its files that was indexed."""
+        verdict = self.verdict(key)
+        if verdict is not None:
+            self.write_verdict(key, replace(verdict, state="blocked", reason=reason))
 
     def check_usable(self, key: str, *, allow_gone: bool = False) -> None:
         """The one guard in front of everything downstream of `record_index`.

@@ -1,14 +1,21 @@
 """The asset `attempt_outcomes`: which saved outcome of each attempt stands."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count, shown_table
+from rollout_assets.assets.metadata import OWNERS, SHOWN_ROWS, definition_metadata, row_count, shown_table
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
-from rollout_assets.outcomes import fold_rows
+from rollout_assets.checks.outcomes import OUTCOME_CHECKS, consistent, inconsistent
+from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.files import write_json
+from rollout_assets.outcomes import RunOutcomes, outcomes_of
+from rollout_assets.resources.parquet import permanent_failure
+from rollout_assets.resources.workspace import RolloutWorkspace
+from rollout_assets.store import Store
 from rollout_assets.tables import ATTEMPT_OUTCOMES
 
 
@@ -20,23 +27,41 @@ from rollout_assets.tables import ATTEMPT_OUTCOMES
     code_version="1",
     metadata=definition_metadata(ATTEMPT_OUTCOMES),
     description=ATTEMPT_OUTCOMES.meaning,
+    check_specs=OUTCOME_CHECKS,
+    output_required=False,
 )
-def attempt_outcomes(context: dg.AssetExecutionContext, record_index: pa.Table) -> dg.Output[pa.Table]:
+def attempt_outcomes(
+    context: dg.AssetExecutionContext, record_index: pa.Table, workspace: RolloutWorkspace
+) -> Iterator[Any]:
     """Fold the index: retries, duplicates and superseded failures drop out, each with its reason."""
-    outcomes = fold_rows(record_index)
-    return dg.Output(outcomes, metadata=_metadata(outcomes))
+    store, key = workspace.store, context.partition_key
+    try:
+        outcomes = outcomes_of(store.output_path(key), record_index)
+    except RunDataError as error:
+        yield from inconsistent(error)
+        store.block(key, f"outcomes_consistent: {error}")
+        raise permanent_failure(error) from None
+    yield dg.Output(outcomes.table, metadata=_metadata(store, key, outcomes))
+    yield from consistent(outcomes)
 
 
-def _metadata(outcomes: pa.Table) -> dict[str, Any]:
-    standing = outcomes.filter(outcomes["selected"])
-    dropped = outcomes.filter(pc.invert(outcomes["selected"]))
+def _metadata(store: Store, key: str, outcomes: RunOutcomes) -> dict[str, Any]:
+    table = outcomes.table
+    standing = table.filter(table["selected"])
+    dropped = table.filter(pc.invert(table["selected"]))
     shown = dropped.select(["file", "line", "rollout_id", "attempt_index", "failure_class", "dropped_because"])
     metadata: dict[str, Any] = {
-        **row_count(outcomes.num_rows),
+        **row_count(table.num_rows),
+        "read_by": str(outcomes.mode),
         "standing": standing.num_rows,
         "dropped": dropped.num_rows,
         "standing_failures": pc.sum(pc.equal(standing["file"], "failures")).as_py() or 0,
     }
     if dropped.num_rows:
-        metadata["dropped_outcomes"] = shown_table(shown.slice(0, 30).to_pylist())
-    return metadata
+        metadata["dropped_outcomes"] = shown_table(shown.slice(0, SHOWN_ROWS).to_pylist())
+    if outcomes.coverage is None:
+        return metadata | {"coverage": "unknown: the run has neither a manifest nor an inventory"}
+    path = store.coverage_path(key)
+    write_json(path, outcomes.coverage)
+    figures = [{"figure": name, "value": str(value)} for name, value in outcomes.coverage.items()]
+    return metadata | {"coverage": shown_table(figures), "coverage_file": dg.MetadataValue.path(str(path))}
