@@ -67,10 +67,10 @@ def coarse_key_findings(advice: list[KeyAdvice]) -> Iterator[Finding]:
 
 
 def _split_tasks(table: FactTable, groups: Groups, key: str) -> int:
+    value = table.values(key)
     split = 0
     for group in range(len(groups)):
         rows = groups.rows(group)
         if len(rows) > 1:
-            values = {table.value(row, key) for row in rows} - {None}
-            split += len(values) > 1
+            split += len(set(map(value, rows)) - {None}) > 1
     return split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from rollout_assets.core.compare.digest import input_digest
 from rollout_assets.core.compare.errors import CompareInputError
@@ -127,8 +127,8 @@ def row_facts(
         evidence=is_evidence(row),
         agent_error=agent_error(row),
         elapsed_seconds=_elapsed_seconds(row),
-        input_tokens=_tokens(row, "input_tokens"),
-        output_tokens=_tokens(row, "output_tokens"),
+        input_tokens=_tokens(row, "response.usage.input_tokens"),
+        output_tokens=_tokens(row, "response.usage.output_tokens"),
         model=_model(row),
         input_digest=input_digest(row),
     )
@@ -169,31 +169,43 @@ def _reward_and_state(row: Mapping[str, Any]) -> tuple[float | None, RewardState
 def _labels_and_tasksets(
     row: Mapping[str, Any], key: str | None
 ) -> tuple[tuple[str | None, ...], dict[str, str] | None]:
-    labels: list[str | None] = []
+    labels: list[str | None] = [None] * len(ALL_KEYS)
     tasksets: dict[str, str] = {}
-    for name in ALL_KEYS if key is None or key in ALL_KEYS else (*ALL_KEYS, key):
-        label, taskset = identity_of(row, name)
+    for position, name, first in _KEY_PLACES:
+        # Rows lack most keys: a look at the first name spares the rest.
+        if row.get(first) is not None:
+            labels[position], taskset = identity_of(row, name)
+            if taskset is not None:
+                tasksets[name] = taskset
+    if key is not None and key not in ALL_KEYS:
+        label, taskset = identity_of(row, key)
         labels.append(label)
         if taskset is not None:
-            tasksets[name] = taskset
+            tasksets[key] = taskset
     return tuple(labels), tasksets or None
+
+
+#: Each key with its place among the labels and the first name of its path.
+_KEY_PLACES: Final = tuple((position, key, key.partition(".")[0]) for position, key in enumerate(ALL_KEYS))
 
 
 def _elapsed_seconds(row: Mapping[str, Any]) -> float | None:
     """The first of the two places whose value converts to a number above 0 (records.md §2.5, decision 15)."""
-    for value in (row.get("elapsed_seconds"), lookup(row, "response.metadata.elapsed_seconds")):
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            try:
-                seconds = float(value)
-            except (ValueError, OverflowError):
-                continue
-            if seconds > 0 and math.isfinite(seconds):
-                return seconds
-    return None
+    return _positive(row.get("elapsed_seconds")) or _positive(lookup(row, "response.metadata.elapsed_seconds"))
 
 
-def _tokens(row: Mapping[str, Any], name: str) -> int | None:
-    value = lookup(row, f"response.usage.{name}")
+def _positive(value: Any) -> float | None:
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        seconds = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 < seconds < math.inf else None
+
+
+def _tokens(row: Mapping[str, Any], key: str) -> int | None:
+    value = lookup(row, key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from rollout_assets.core.compare.classify import Side, TaskComparison, Tasks
 from rollout_assets.core.compare.facts import RowFacts
-from rollout_assets.core.compare.groups import Groups
 from rollout_assets.core.compare.join import ABSENT, Joined
 from rollout_assets.core.compare.sides import exact_mean
 from rollout_assets.core.compare.table import FactTable
@@ -50,7 +49,7 @@ def side_findings(side: Side, table: FactTable, joined: Joined) -> Iterator[Find
     """Odd mask values, duplicate rollouts and partly masked tasks of one side, in the order of the tasks."""
     groups, numbers = (joined.old, joined.old_groups) if side == "old" else (joined.new, joined.new_groups)
     for label, group in zip(joined.labels, numbers, strict=True):
-        if group != ABSENT and _is_worth_a_look(table, groups, group):
+        if group != ABSENT and _is_worth_a_look(table, groups.rows(group)):
             rows = [table[row] for row in groups.rows(group)]
             yield from _odd_masks(side, label, rows)
             yield from _duplicates(side, label, rows)
@@ -66,9 +65,20 @@ def side_findings(side: Side, table: FactTable, joined: Joined) -> Iterator[Find
         )
 
 
-def _is_worth_a_look(table: FactTable, groups: Groups, group: int) -> bool:
-    rows = groups.rows(group)
-    return len(rows) > 1 or table.signals(rows[0]).odd_mask_value
+def _is_worth_a_look(table: FactTable, rows: Sequence[int]) -> bool:
+    """Whether any of the three findings applies to a task; most tasks have none, and this is cheap to tell."""
+    signals = [table.signals(row) for row in rows]
+    if any(row.odd_mask_value for row in signals):
+        return True
+    if len(rows) == 1:
+        return False
+    masked = sum(row.mask_reason is not None for row in signals)
+    rollouts = [
+        (table.task_index(row), s.rollout_index)
+        for row, s in zip(rows, signals, strict=True)
+        if s.rollout_index is not None and s.file == "output"
+    ]
+    return 0 < masked < len(rows) or len(set(rollouts)) < len(rollouts)
 
 
 def _odd_masks(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:

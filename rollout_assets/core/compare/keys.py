@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 #: Fields that name a task, best first; a dot descends into an object (compare.md §1.5).
@@ -34,11 +35,16 @@ _LONG_INTEGER_BITS: Final = 10_000
 def lookup(row: Mapping[str, Any], key: str) -> Any:
     """The value of a dotted key, or None; only objects are descended into."""
     value: Any = row
-    for name in key.split("."):
-        if not isinstance(value, Mapping):
+    for name in _path(key):
+        if not isinstance(value, dict):
             return None
         value = value.get(name)
     return value
+
+
+@lru_cache
+def _path(key: str) -> tuple[str, ...]:
+    return tuple(key.split("."))
 
 
 def identity_of(row: Mapping[str, Any], key: str) -> tuple[str | None, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rollout_assets.core.compare.facts import RowFacts, row_facts
 from rollout_assets.core.compare.rows import strict_reward
@@ -105,12 +105,16 @@ def side_mask(rows: int, masks: Sequence[str]) -> str | None:
 
 def exact_mean(values: Sequence[float]) -> float | None:
     """The correctly rounded mean; it cannot overflow (decision 13)."""
-    if not values:
-        return None
-    first = values[0]
-    if all(value == first for value in values):
-        return first
+    if len(values) < 2:
+        return values[0] if values else None
+    if all(value.is_integer() and abs(value) < _EXACT_SUMMANDS for value in values):
+        # The sum of such values is exact, and one division rounds correctly.
+        return sum(values) / len(values)
     return float(sum(map(Fraction, values)) / len(values))
+
+
+#: Whole numbers below this, a million of them, have an exact sum as doubles.
+_EXACT_SUMMANDS: Final = 2.0**32
 
 
 def _variance(values: Sequence[float]) -> float | None:

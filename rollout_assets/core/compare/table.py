@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from rollout_assets.core.compare.facts import File, RewardState, RowFacts
@@ -254,26 +254,27 @@ class FactTable(Sequence[RowFacts]):
             return self.input_digest(row)
         return self._label(ALL_KEYS.index(key) if key in ALL_KEYS else len(ALL_KEYS), row)
 
-    def value(self, row: int, key: str) -> object:
-        """The label in a form that is cheap to get and to compare within one table; None where absent."""
+    def values(self, key: str) -> Callable[[int], object]:
+        """A function that gives the label of a row in a form cheap to get and to compare; None where absent."""
         if key == INPUT_DIGEST:
-            return self.digest_bytes(row)
+            return self.digest_bytes
         if key == TASK_INDEX:
-            return self.task_index(row)
+            return self.task_index
         numbers = self._labels.get(ALL_KEYS.index(key))
-        return None if numbers is None else numbers[row] or None
+        return (lambda row: None) if numbers is None else lambda row: numbers[row] or None
 
     def distinct(self, key: str) -> int:
         """Number of distinct labels under a key."""
-        return len({self.value(row, key) for row in range(len(self))} - {None})
+        return len(set(map(self.values(key), range(len(self)))) - {None})
 
     def has(self, key: str) -> bool:
         """Whether any row has a label under a key."""
-        return any(self.value(row, key) is not None for row in range(len(self)))
+        return any(value is not None for value in map(self.values(key), range(len(self))))
 
     def is_on_every_output_row(self, key: str) -> bool:
         """Whether every row that is no folded failure has a label under a key."""
-        return all(self.value(row, key) is not None or self.is_folded(row) for row in range(len(self)))
+        value = self.values(key)
+        return all(value(row) is not None or self.is_folded(row) for row in range(len(self)))
 
     def taskset(self, row: int, key: str) -> str | None:
         """The taskset that a row names under a key."""
