@@ -170,7 +170,10 @@ class RolloutRecords:
             _require_files(output)
         if inventory is None:
             inventory = Inventory.read(materialized_path_for(output), expected_digest=manifest.materialized_digest)
-        records = cls(manifest, inventory, classification)
+        try:
+            records = cls(manifest, inventory, classification)
+        except RunDataError as error:
+            raise RunDataError(error.code, error.reason, path=manifest_path_for(output)) from None
         records.importing = import_legacy or manifest.legacy_import
         records.without_manifest = without_manifest
         limits = {os.path.realpath(path): limit for path, limit in (outcome_limits or {}).items()}

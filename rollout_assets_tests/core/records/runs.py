@@ -109,7 +109,9 @@ def write_run(
     if with_manifest:
         if reserved is None:
             reserved = reserved_by(results, failures)
-        fields = manifest(rows, next_attempt=dict(reserved), **manifest_fields)
+        fields = manifest(
+            [row for row in rows if isinstance(row, dict)], next_attempt=dict(reserved), **manifest_fields
+        )
         manifest_path_for(output).write_text(json.dumps(fields, indent=2) + "\n")
     return output
 

@@ -1,0 +1,98 @@
+"""Reading rows, and reading one row again by its place (records.md §6)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rollout_assets.core.records import RolloutRecord, RunDataError, prepare_append, read_records
+from rollout_assets_tests.core.records.runs import RUN_ID, index, legacy, load, result, write_run
+
+
+def test_rows_are_whole_and_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": {"b": 1}, "z": 2}\r\n \t\r\n\n{"c": 1e400}')
+    assert list(read_records(path)) == [{"a": {"b": 1}, "z": 2}, {"c": float("inf")}]
+    assert list(read_records(tmp_path / "none.jsonl")) == []
+
+
+def test_the_first_bad_line_is_raised_after_the_rows_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"{}\n7\n{}\n")
+    rows = read_records(path)
+    assert next(rows) == {}
+    with pytest.raises(RunDataError) as raised:
+        next(rows)
+    assert (raised.value.code, raised.value.line, raised.value.offset) == ("E-OBJECT", 2, 3)
+
+
+def test_an_incomplete_last_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{}\n{"a')
+    with pytest.warns(UserWarning, match=r"x.jsonl:2"):
+        assert list(read_records(path)) == [{}]
+    assert list(read_records(path, end_offset=5)) == [{}]  # the limit cut it
+
+
+def test_a_record_reads_its_row(tmp_path: Path) -> None:
+    records = index(tmp_path, inventory=2, results=[result(0), result(1, note="é")])
+    record = records.outcome("1-0").record
+    assert record.read() == result(1, note="é")
+    assert record.line_number == 2
+    assert record.expected_identity == (RUN_ID, "1-0", 0)
+
+
+def test_the_legacy_number_is_put_into_the_row(tmp_path: Path) -> None:
+    records = index(tmp_path, results=[legacy(result()), legacy(result(reward=0))], legacy_import=True)
+    assert records.outcome("0-0").record.read() == {**legacy(result(reward=0)), "_ng_attempt_index": 1}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [result(1), result(attempt=3), result(_ng_run_id="b" * 32), result(_ng_run_id=None), b"{bad}\n", b"[]\n", b"{}"],
+)
+def test_a_changed_row_is_refused(tmp_path: Path, changed: dict | bytes) -> None:
+    output = write_run(tmp_path, results=[result()])
+    record = load(output).outcome("0-0").record
+    text = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
+    with output.open("r+b") as file:  # in place, so that the file is still the one that was indexed
+        file.truncate(0)
+        file.write(text.rstrip().ljust(record.length))
+    with pytest.raises(RunDataError) as raised:
+        record.read()
+    assert (raised.value.code, raised.value.path, raised.value.offset) == ("E-RECORD-CHANGED", str(output), 0)
+    with output.open("r+b") as file:
+        file.truncate(record.length // 2)
+    with pytest.raises(RunDataError, match="changed after it was indexed"):
+        record.read()
+
+
+def test_a_replaced_file_is_refused(tmp_path: Path) -> None:
+    output = write_run(tmp_path, results=[result()])
+    records = load(output)
+    copy = tmp_path / "copy"
+    copy.write_bytes(output.read_bytes())
+    os.replace(copy, output)
+    with pytest.raises(RunDataError) as raised:
+        records.selected("success")[0]
+    assert (raised.value.code, raised.value.path) == ("E-FILE-REPLACED", str(output))
+
+
+def test_a_file_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(RunDataError) as raised:
+        RolloutRecord(str(tmp_path / "none"), 0, 1, 1).read()
+    assert raised.value.code == "E-UNREADABLE"
+
+
+def test_a_reader_never_mends_and_a_writer_may(tmp_path: Path) -> None:
+    output = write_run(tmp_path, results=[result(), b'{"a'])
+    with pytest.warns(UserWarning, match="incomplete"):
+        load(output)
+    assert output.read_bytes().endswith(b'{"a')
+    with pytest.warns(UserWarning, match="3 bytes"):
+        prepare_append(output)
+    assert output.read_bytes().endswith(b"}\n")
+    assert load(output).disposition("0-0") == "success"
