@@ -16,7 +16,7 @@ from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
 from rollout_assets.indexing import REWARD_FAULTS, WARNINGS, File, IndexSummary
 
 #: Characters of an excerpt shown in the table of places; `producer_faults` holds all of it.
-SHOWN_EXCERPT = 32
+SHOWN_EXCERPT = 24
 
 JSONL_STRICT = partitioned_check(
     "jsonl_strict",
