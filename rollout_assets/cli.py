@@ -263,3 +263,55 @@ def coverage(run: Path, as_json: bool, timeline: str | None) -> None:
         except RunDataError as error:
             raise click.ClickException(f"{error.code}: {error}") from None
     sys.exit(1 if figures is None else exit_status(figures))
+
+
+@main.group()
+def policy() -> None:
+    """Look at the policy file: groups of runs, baselines, severities, thresholds."""
+
+
+@policy.command("check")
+@_place_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check_policy(runs_root: Path | None, policy: Path | None, home: Path | None, as_json: bool) -> None:
+    """Say which runs fall in which group, and which comparisons would exist if every run were sound.
+
+    Exits with 1 when the policy file or the runs root cannot be read. Nothing is written.
+    """
+    import json
+
+    from rollout_assets import policy_report
+    from rollout_assets.core.discovery import discover
+    from rollout_assets.core.errors import RunDataError
+    from rollout_assets.policy import load_policy
+
+    if policy is not None and not policy.is_file():
+        raise click.ClickException(f"the policy file {policy} does not exist")
+    settings = _settings(runs_root, policy, home)
+    try:
+        read = load_policy(settings.policy)
+        discovery = discover(settings.runs_root)
+    except RunDataError as error:
+        raise click.ClickException(str(error)) from None
+    report = policy_report.report_on(read, discovery)
+    found = settings.policy if settings.policy.exists() else None
+    if as_json:
+        click.echo(
+            json.dumps(
+                policy_report.as_json(report, discovery, policy_file=found, runs_root=settings.runs_root), indent=2
+            )
+        )
+        return
+    click.echo(f"policy: {found or f'there is no file {settings.policy}, so everything is at its default'}")
+    click.echo(f"runs:   {settings.runs_root} ({len(discovery.runs)} runs)\n")
+    click.echo(policy_report.as_text(report))
+
+
+@policy.command("schema")
+def show_policy_schema() -> None:
+    """Print the JSON Schema of the policy file, for editors that check and complete as one types."""
+    import json
+
+    from rollout_assets.policy import policy_schema
+
+    click.echo(json.dumps(policy_schema(), indent=2))
