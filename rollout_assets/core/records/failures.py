@@ -94,7 +94,7 @@ def is_environment_kind(kind: str) -> bool:
 def note_kind(kind: str) -> None:
     """Log once that a kind is not registered; it is kept as it is (§11.3)."""
     known = kind in REGISTERED_KINDS or kind in LEGACY_LABELS or kind in OVERRIDABLE_CLASSES or kind == SKIPPED
-    if not known and kind not in _warned_kinds and not is_environment_kind(kind):
+    if kind and not known and kind not in _warned_kinds and not is_environment_kind(kind):
         _warned_kinds.add(kind)
         _log.warning("failure kind %r is not registered; it is kept as it is", kind)
 

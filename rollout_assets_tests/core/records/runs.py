@@ -36,7 +36,7 @@ def result(task: int = 0, attempt: int = 0, *, reward: Any = 1.0, **fields: Any)
 
 def failure(task: int = 0, attempt: int = 0, label: Any = "agent_run_error", **fields: Any) -> Row:
     """A row of the sidecar; a field whose value is an ellipsis is left out."""
-    return result(task, attempt, reward=..., **{"_ng_failure_class": label, **fields})
+    return result(task, attempt, **{"reward": ..., "_ng_failure_class": label, **fields})
 
 
 def record(task: int = 0, attempt: int = 0, kind: str | None = "agent_run_error", **fields: Any) -> Row:
