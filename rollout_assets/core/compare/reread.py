@@ -6,16 +6,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from rollout_assets.core.compare.errors import CompareInputError
 from rollout_assets.core.compare.facts import RowFacts, row_facts
 from rollout_assets.core.compare.fold import failure_facts
 from rollout_assets.core.compare.rows import StrPath, sidecar_path
-from rollout_assets.core.compare.verifier import EMBEDDED_FIELDS, LOGS_DIR_FIELD
-from rollout_assets.core.jsonl.fields import ROW_FIELDS
+from rollout_assets.core.jsonl.fields import RowFields
 from rollout_assets.core.jsonl.parse import parse_line
 
-#: What is decoded of a row: the fields of its facts, to know it again, and those of the verifier.
-_WANTED: Final = {**(ROW_FIELDS or {}), LOGS_DIR_FIELD: None, **dict.fromkeys(EMBEDDED_FIELDS)}
+
+class _Fields(RowFields, total=False):
+    """What is decoded of a row: the fields of its facts, to know it again, and those of the verifier."""
+
+    test_output: Any
+    verifier_stdout: Any
+    verifier_output: Any
+
+
+_decode: Final = msgspec.json.Decoder(_Fields).decode
 
 
 def row_reader(path: StrPath) -> Callable[[RowFacts], dict[str, Any]]:
@@ -42,12 +51,25 @@ def row_reader(path: StrPath) -> Callable[[RowFacts], dict[str, Any]]:
                 data = source.read(facts.length)
         except OSError as error:
             raise gone from error
-        row = parse_line(data, _WANTED).row
-        if row is None or not _is_row_of(facts, row):
-            raise gone
-        return row
+        for decode in (_quickly, _exactly):
+            row = decode(data)
+            if row is not None and _is_row_of(facts, row):
+                return row
+        raise gone
 
     return read
+
+
+def _quickly(data: bytes) -> dict[str, Any] | None:
+    try:
+        return dict(_decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _exactly(data: bytes) -> dict[str, Any] | None:
+    """For numbers that are not finite or huge, which the quick way does not read."""
+    return parse_line(data).row
 
 
 def _is_row_of(facts: RowFacts, row: dict[str, Any]) -> bool:

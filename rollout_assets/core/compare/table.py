@@ -190,7 +190,7 @@ class FactTable(Sequence[RowFacts]):
             task_index=self.task_index(row),
             rollout_index=signals.rollout_index,
             attempt_index=signals.attempt_index,
-            labels=tuple(self._label(column, row) for column in range(self._label_count)),
+            labels=self._all_labels(row),
             tasksets=dict(signals.tasksets) or None,
             reward=self.reward(row),
             reward_state=signals.reward_state,
@@ -302,6 +302,12 @@ class FactTable(Sequence[RowFacts]):
         if path is not None and self.is_folded(row):
             path = sidecar_path(path) or path
         return f"row {self._lines[row]}" if path is None else f"{path}:{self._lines[row]}"
+
+    def _all_labels(self, row: int) -> tuple[str | None, ...]:
+        labels: list[str | None] = [None] * self._label_count
+        for column in (_INDEX_COLUMN, *self._labels):
+            labels[column] = self._label(column, row)
+        return tuple(labels)
 
     def _label(self, column: int, row: int) -> str | None:
         if column == _INDEX_COLUMN:

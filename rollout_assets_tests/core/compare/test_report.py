@@ -19,7 +19,7 @@ from rollout_assets.core.compare import (
 )
 from rollout_assets.core.compare import verifier as verifier_module
 from rollout_assets.core.compare.summary import summary_text
-from rollout_assets.core.compare.verifier import tail_lines
+from rollout_assets.core.compare.verifier import EMBEDDED_FIELDS, tail_lines
 from rollout_assets_tests.core.compare.helpers import attempt, failure, task, write
 
 REPORT = """\
@@ -288,6 +288,14 @@ def test_roots_are_the_current_folder_that_of_the_file_and_those_given(
     assert roots_for("runs/a.jsonl", ["more"]) == [tmp_path, tmp_path / "runs", Path("more")]
     assert roots_for("a.jsonl") == [tmp_path]
     assert roots_for(None) == [tmp_path]
+
+
+@pytest.mark.parametrize("name", EMBEDDED_FIELDS)
+@pytest.mark.parametrize("more", ["", ', "x": NaN', ', "task_name": 1' + 30 * "0"])
+def test_embedded_output_is_read_again_from_the_file(name: str, more: str, tmp_path: Path) -> None:
+    old = write(tmp_path, "old", [task("a", 1)])
+    new = write(tmp_path, "new", [f'{{"task_id": "a", "reward": 0, "{name}": "said this"{more}}}'])
+    assert "  | said this" in render_report(compare_files(old, new, "task_id"))
 
 
 def test_each_side_has_roots_of_its_own(tmp_path: Path) -> None:
