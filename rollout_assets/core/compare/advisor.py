@@ -54,16 +54,20 @@ def advise(old: FactTable, old_groups: Groups, new: FactTable, new_groups: Group
 
 def coarse_key_findings(advice: list[KeyAdvice]) -> Iterator[Finding]:
     """A finding for each key on every row that tells apart what the chosen key calls one task."""
-    for entry in advice:
-        if entry.key in _FINER and entry.on_every_row and entry.split_tasks:
-            what = "inputs" if entry.key == INPUT_DIGEST else f"values of {entry.key}"
-            yield Finding(
-                "coarse_key",
-                None,
-                None,
-                f"{entry.split_tasks} tasks hold several {what} ({entry.old_values} old, {entry.new_values} new), "
-                f"and a mean over them may hide opposite flips; try --key {entry.key}",
-            )
+    for entry in finer_keys(advice):
+        what = "inputs" if entry.key == INPUT_DIGEST else f"values of {entry.key}"
+        yield Finding(
+            "coarse_key",
+            None,
+            None,
+            f"{entry.split_tasks} tasks hold several {what} ({entry.old_values} old, {entry.new_values} new), "
+            f"and a mean over them may hide opposite flips; try --key {entry.key}",
+        )
+
+
+def finer_keys(advice: list[KeyAdvice]) -> list[KeyAdvice]:
+    """The keys on every row that tell apart what the chosen key calls one task."""
+    return [entry for entry in advice if entry.key in _FINER and entry.on_every_row and entry.split_tasks]
 
 
 def _split_tasks(table: FactTable, groups: Groups, key: str) -> int:

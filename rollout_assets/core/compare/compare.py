@@ -18,7 +18,7 @@ from rollout_assets.core.compare.same_task import SameTask, Verdict
 from rollout_assets.core.compare.table import FactTable, LabelPool
 from rollout_assets.core.compare.task_key import Fallback, KeySource, TaskKeys, choose_keys
 
-#: Gives the whole row that facts were taken from, for what facts do not hold: verifier output.
+#: Gives the row that facts were taken from, for what facts do not hold: its keys and its verifier output.
 WholeRow = Callable[[RowFacts], Mapping[str, Any]]
 
 

@@ -25,13 +25,14 @@ class _Fields(RowFields, total=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Fields).decode
+_decode_keys: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def row_reader(path: StrPath) -> Callable[[RowFacts], dict[str, Any]]:
     """A function that reads rows of an output and its sidecar again.
 
-    It gives the row reduced to what the comparison and the verifier output read, and raises `CompareInputError` when
-    the row is no longer what its facts were taken from.
+    It gives all top-level keys of the row, with the values that the comparison and the verifier output read and None
+    for the others. It raises `CompareInputError` when the row is no longer what its facts were taken from.
     """
 
     def read(facts: RowFacts) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def row_reader(path: StrPath) -> Callable[[RowFacts], dict[str, Any]]:
 
 def _quickly(data: bytes) -> dict[str, Any] | None:
     try:
-        return dict(_decode(data))
+        return {**dict.fromkeys(_decode_keys(data)), **_decode(data)}
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -113,6 +113,9 @@ def test_defect_08_coarse_key_is_found_by_the_inputs_alone() -> None:
         '{"task_id": "a", "mask_sample": true, "mask_sample": false, "reward": 1}',
         '{"task_id": "a", "error": "x", "error": "", "reward": 1}',
         '{"uuid": "a", "uuid": "b", "reward": 1}',
+        '{"verifier_metadata": {"task_id": "a", "task_id": "b"}, "reward": 1}',
+        '{"_ng_task_id": {"taskset": "A", "taskset": "B", "task_id": "a"}, "reward": 1}',
+        '{"task_id": "a", "reward": 1, "response": {"metadata": {"error_type": "x", "error_type": ""}}}',
     ],
 )
 def test_defect_09_duplicate_keys_are_input_errors(line: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rollout_assets.core.compare import (
     CompareInputError,
     compare_facts,
+    compare_files,
     compare_rollouts,
     detect_task_key,
     group_by_task,
@@ -125,6 +126,15 @@ def test_a_row_without_the_explicit_key_is_refused_with_its_first_keys() -> None
     row = {f"k{number:02}": 0 for number in range(20)}
     with pytest.raises(CompareInputError, match=r"row 2: no value under the key `name`.*k00, k01.*k11;"):
         compare_rollouts([{"name": "a", "reward": 1}, row], [], "name")
+
+
+@pytest.mark.parametrize("key", ["name", "task_id"])
+def test_a_row_of_a_file_without_the_explicit_key_is_refused_with_its_first_keys(key: str, tmp_path: Path) -> None:
+    old = write(tmp_path, "old", [{key: "a", "reward": 1}, {"b": [1], "reward": 1, "a": {}}])
+    with pytest.raises(
+        CompareInputError, match=r"old\.jsonl:2: no value .* first keys are a, b, reward;"
+    ):
+        compare_files(old, old, key)
 
 
 def test_with_an_explicit_key_a_failure_without_any_key_is_anonymous() -> None:
