@@ -55,14 +55,13 @@ def advise(old: FactTable, old_groups: Groups, new: FactTable, new_groups: Group
 def coarse_key_findings(advice: list[KeyAdvice]) -> Iterator[Finding]:
     """A finding for each key on every row that tells apart what the chosen key calls one task."""
     for entry in finer_keys(advice):
+        tasks = "1 task holds" if entry.split_tasks == 1 else f"{entry.split_tasks} tasks hold"
         what = "inputs" if entry.key == INPUT_DIGEST else f"values of {entry.key}"
-        yield Finding(
-            "coarse_key",
-            None,
-            None,
-            f"{entry.split_tasks} tasks hold several {what} ({entry.old_values} old, {entry.new_values} new), "
-            f"and a mean over them may hide opposite flips; try --key {entry.key}",
+        detail = (
+            f"{tasks} several {what} ({entry.old_values} old, {entry.new_values} new), "
+            f"and a mean over them may hide opposite flips; try --key {entry.key}"
         )
+        yield Finding("coarse_key", None, None, detail)
 
 
 def finer_keys(advice: list[KeyAdvice]) -> list[KeyAdvice]:

@@ -107,14 +107,13 @@ class Tasks(Sequence[TaskComparison]):
     """The tasks of a comparison in the order of their labels, then the anonymous failures, old side first.
 
     Only the category of each is held; the rest is put together from the facts when a task is asked for.
+
+    Attributes:
+        counts: The counts of compare.md §1.11, in its order.
     """
 
     def __init__(self, old: FactTable, new: FactTable, joined: Joined, same_task: SameTask) -> None:
-        """Classify all tasks of two joined sides.
-
-        Attributes:
-            counts: The counts of compare.md §1.11, in its order.
-        """
+        """Classify all tasks of two joined sides."""
         self._tables = (old, new)
         self._joined = joined
         self._same_task = same_task

@@ -15,6 +15,7 @@ from rollout_assets.core.compare.reread import row_reader
 from rollout_assets.core.compare.rows import Attempt, StrPath, attempt_key
 from rollout_assets.core.compare.table import FactTable, LabelPool
 from rollout_assets.core.compare.task_key import Fallback
+from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl.lines import read_lines
 from rollout_assets.core.jsonl.parse import parse_line
 from rollout_assets.core.records.paths import materialized_path_for
@@ -75,7 +76,7 @@ def use_inventories(old: FactTable, new: FactTable) -> str | None:
         return None
     try:
         digests = [dict(_digests(inventory)) for inventory in inventories]
-    except CompareInputError as error:
+    except RunDataError as error:
         return f"inputs are those of the rows, since an inventory cannot be read: {error}"
     for table, of_attempt in zip((old, new), digests, strict=True):
         for row in range(len(table)):

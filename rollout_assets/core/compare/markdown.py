@@ -26,6 +26,7 @@ from rollout_assets.core.compare.wording import (
 )
 
 DEFAULT_LIMIT = 200
+NOTE_CHARACTERS = 1000
 
 
 def render_markdown(
@@ -57,7 +58,7 @@ def _lines(result: CompareResult, excerpts: Excerpts, limit: int | None) -> Iter
     yield ""
     yield _plain(join_line(result))
     yield ""
-    yield from _bullets(map(_plain, result.notes), len(result.notes), limit)
+    yield from _bullets(map(_plain, map(_shortened, result.notes)), len(result.notes), limit)
     yield from _table(("category", "tasks", "split"), category_rows(result), len(category_rows(result)), None)
     yield from _bullets(map(_plain, cautions(result)), len(cautions(result)), None)
     counts = result.counts
@@ -158,6 +159,11 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
     yield f"{fence}text"
     yield from map(printable, lines)
     yield fence
+
+
+def _shortened(note: str) -> str:
+    """A note that names thousands of tasks would bury the report; the text and the JSON have it whole."""
+    return note if len(note) <= NOTE_CHARACTERS else f"{note[:NOTE_CHARACTERS]}… (cut; the JSON has all)"
 
 
 def _plain(text: str) -> str:

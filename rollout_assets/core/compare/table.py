@@ -126,7 +126,7 @@ class FactTable(Sequence[RowFacts]):
         self._elapsed.append(0.0 if facts.elapsed_seconds is None else facts.elapsed_seconds)
         self._input_tokens.append(facts.input_tokens)
         self._output_tokens.append(facts.output_tokens)
-        self._digests += _NO_DIGEST if facts.input_digest is None else bytes.fromhex(facts.input_digest)
+        self._digests += _packed(facts.input_digest)
         self._label_count = max(self._label_count, len(facts.labels))
         for column, label in enumerate(facts.labels):
             # The label of the task index is a function of the index: no need to hold it.
@@ -245,8 +245,7 @@ class FactTable(Sequence[RowFacts]):
 
     def set_input_digest(self, row: int, digest: str | None) -> None:
         """Replace the digest of a row, by that of its inventory row."""
-        value = _NO_DIGEST if digest is None else bytes.fromhex(digest)
-        self._digests[_DIGEST_BYTES * row : _DIGEST_BYTES * (row + 1)] = value
+        self._digests[_DIGEST_BYTES * row : _DIGEST_BYTES * (row + 1)] = _packed(digest)
 
     def label(self, row: int, key: str) -> str | None:
         """The label of a row under a key: one of `ALL_KEYS`, `INPUT_DIGEST`, or the one that was read besides."""
@@ -314,3 +313,12 @@ class FactTable(Sequence[RowFacts]):
             return index_label(self.task_index(row))
         numbers = self._labels.get(column)
         return None if numbers is None else self.pool[numbers[row]]
+
+
+def _packed(digest: str | None) -> bytes:
+    if digest is None:
+        return _NO_DIGEST
+    packed = bytes.fromhex(digest)
+    if len(packed) != _DIGEST_BYTES:
+        raise ValueError(f"an input digest has {2 * _DIGEST_BYTES} hexadecimal digits, not {digest!r}")
+    return packed

@@ -68,9 +68,7 @@ def _inputs_warning(result: CompareResult) -> str | None:
     if not different:
         return None
     tasks = "1 joined task was" if different == 1 else f"{different} joined tasks were"
-    return (
-        f"WARNING: {tasks} given different inputs on the two sides, so what they are compared on is not the same task"
-    )
+    return f"WARNING: {tasks} given different inputs on the two sides: their rewards are no comparison"
 
 
 def _noise_line(result: CompareResult) -> str | None:

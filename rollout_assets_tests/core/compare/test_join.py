@@ -131,9 +131,7 @@ def test_a_row_without_the_explicit_key_is_refused_with_its_first_keys() -> None
 @pytest.mark.parametrize("key", ["name", "task_id"])
 def test_a_row_of_a_file_without_the_explicit_key_is_refused_with_its_first_keys(key: str, tmp_path: Path) -> None:
     old = write(tmp_path, "old", [{key: "a", "reward": 1}, {"b": [1], "reward": 1, "a": {}}])
-    with pytest.raises(
-        CompareInputError, match=r"old\.jsonl:2: no value .* first keys are a, b, reward;"
-    ):
+    with pytest.raises(CompareInputError, match=r"old\.jsonl:2: no value .* first keys are a, b, reward;"):
         compare_files(old, old, key)
 
 

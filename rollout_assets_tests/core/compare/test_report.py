@@ -164,6 +164,11 @@ def test_markdown_says_what_it_leaves_out() -> None:
     assert "## Missing (6)" in markdown
     assert "4 more are not shown." in markdown
     assert markdown.count("only on the old side") == 2
+    rows = [task(f"task {n:04}", 1) for n in range(1000)] * 2
+    markdown = render_markdown(compare_rollouts(rows, rows))
+    note = next(line for line in markdown.splitlines() if line.startswith("- 1000 tasks have several rows"))
+    assert len(note) < 1100
+    assert note.endswith("(cut; the JSON has all)")
 
 
 def test_the_json_summary(pair: tuple[Path, Path]) -> None:

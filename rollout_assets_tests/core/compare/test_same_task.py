@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from rollout_assets.core.compare import compare_files, compare_rollouts
+from rollout_assets.core.compare import compare_files, compare_rollouts, row_facts
 from rollout_assets.core.compare.digest import input_digest, inventory_digest
+from rollout_assets.core.compare.table import FactTable
+from rollout_assets.core.records.digest import digest
 from rollout_assets_tests.core.compare.helpers import attempt, task, write
 
 USER = {"role": "user", "content": "question"}
@@ -57,6 +59,22 @@ def test_what_saving_adds_is_dropped_at_any_depth() -> None:
     assert input_digest(asked(plain)) == input_digest(asked(saved))
     saved[0]["content"][0]["detail"] = "high"
     assert input_digest(asked(plain)) != input_digest(asked(saved))
+
+
+@pytest.mark.parametrize("more", [{}, {"type": "message"}, {"type": "message", "name": None}])
+@pytest.mark.parametrize("content", ["", 'é\u2028\x7f\x00\x1f\b\f\n\r\t"\\/', "\U0001f600", "\ud800"])
+def test_plain_messages_take_the_quick_way_to_the_same_digest(content: str, more: dict[str, Any]) -> None:
+    try:
+        expected = digest([{"role": "user", "content": content}])
+    except UnicodeEncodeError:
+        expected = None
+    assert input_digest(asked([{"role": "user", "content": content, **more}])) == expected
+
+
+@pytest.mark.parametrize("text", ["ab", "z" * 64, "a" * 66])
+def test_a_table_takes_no_digest_of_another_form(text: str) -> None:
+    with pytest.raises(ValueError, match=r"hexadecimal|fromhex"):
+        FactTable.of([row_facts({})._replace(input_digest=text)])
 
 
 @pytest.mark.parametrize(
