@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from rollout_assets.core.records.outcomes import Disposition, Measurement, disposition_of, is_final, measurement_of
 
 if TYPE_CHECKING:
-    from rollout_assets.core.records.index import RolloutRecords
+    from rollout_assets.core.records.index import RolloutRecords, Standing
 
 COVERAGE_VERSION: Final = 2
 
@@ -29,20 +30,22 @@ def coverage(records: RolloutRecords) -> dict[str, Any]:
         JSON-ready counts over rollouts, in a fixed order of keys. `expected` = `measured` + `masked` + `unscored` +
         `failed` + `intentionally_omitted` + `unknown`.
     """
-    manifest, counts, by_class = records.manifest, Counter[str](), Counter[str]()
-    for rollout_id in records.expected:
-        facts = records.newest_facts(rollout_id)
+    manifest, retry, tally = records.manifest, records.retry_terminal_timeouts, records.tally()
+    counts, by_class = Counter[str](), Counter[str]()
+    for (facts, _, _), rollouts in tally.items():
         disposition = disposition_of(facts)
-        counts[disposition] += 1
-        if rollout_id in records.latest:
-            counts["attempts"] += records.next_number(rollout_id)
+        counts[disposition] += rollouts
         if facts is not None and disposition is Disposition.SUCCESS:
-            counts[measurement_of(facts)] += 1
+            counts[measurement_of(facts)] += rollouts
         if facts is not None and disposition is Disposition.FAILURE:
-            by_class[facts.failure_class or ""] += 1
-            counts["final failures"] += is_final(facts, records.retry_terminal_timeouts)
+            by_class[facts.failure_class or ""] += rollouts
+            counts["final failures"] += rollouts * is_final(facts, retry)
     expected, successful = len(records.expected), counts[Disposition.SUCCESS]
     failed, unknown = counts[Disposition.FAILURE], counts[Disposition.UNKNOWN]
+
+    def number(rule: Callable[[Standing], bool]) -> int:
+        return sum(rollouts for standing, rollouts in tally.items() if rule(standing))
+
     return {
         "schema_version": COVERAGE_VERSION,
         "selection_policy": manifest.selection_policy,
@@ -59,13 +62,14 @@ def coverage(records: RolloutRecords) -> dict[str, Any]:
         "intentionally_omitted": counts[Disposition.OMITTED],
         "unknown": unknown,
         "never_dispatched": expected - len(records.latest),
-        "attempts": counts["attempts"],
-        "counted_failures": sum(map(records.failure_count, records.expected)),
-        "attempts_exhausted": records.exhausted_count(),
-        "stopped": records.stopped_count(),
-        "retryable": len(records.pending_identities()),
+        "attempts": sum(map(records.next_number, records.latest)),
+        "counted_failures": records.attempt_counts.total()
+        + (records.overridden_terminal_counts.total() if retry else 0),
+        "attempts_exhausted": number(records.is_exhausted),
+        "stopped": number(records.is_stopped),
+        "retryable": number(records.is_pending),
         "max_rollout_attempts": records.attempt_cap,
-        "retry_terminal_timeouts": records.retry_terminal_timeouts,
+        "retry_terminal_timeouts": retry,
         "completion_fraction": successful / expected if expected else 1.0,
         "complete": successful == expected,
         "reconciled": unknown == 0,

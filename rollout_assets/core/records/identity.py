@@ -14,6 +14,9 @@ _ID_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: The end of a capture key; an id must not look like one.
 _RESERVED_SUFFIX: Final = re.compile(r"-a[1-9][0-9]*\Z")
 
+#: Below this, `str` and f-strings write an integer whatever the interpreter's limit on digits.
+_MANY: Final = 10**600
+
 
 def logical_rollout_id(row: Mapping[str, Any]) -> str:
     """The id of the rollout that a row belongs to, in the inventory, the output and the sidecar alike (records.md §3).
@@ -28,7 +31,9 @@ def logical_rollout_id(row: Mapping[str, Any]) -> str:
         RunDataError: `E-ID-MISSING` without an id and without both indices; `E-ID-FORM` for an id or an index of
             another form.
     """
-    explicit = row.get(ROLLOUT_ID_KEY)
+    explicit, task, rollout = row.get(ROLLOUT_ID_KEY), row.get(TASK_INDEX_KEY), row.get(ROLLOUT_INDEX_KEY)
+    if explicit is None and type(task) is int and type(rollout) is int and 0 <= task < _MANY > rollout > -_MANY:
+        return f"{task}-{rollout}"  # nearly every row; such a text always has the form of an id
     task = index_field(row, TASK_INDEX_KEY)
     rollout = index_field(row, ROLLOUT_INDEX_KEY)
     if explicit is not None:
@@ -42,12 +47,7 @@ def logical_rollout_id(row: Mapping[str, Any]) -> str:
             f"the row has no {ROLLOUT_ID_KEY} and lacks {missing}; outcomes cannot be recovered without an id or both "
             "indices, write one of them on every row",
         )
-    if task < 0:  # the only pair of integers whose text does not have the form of an id
-        return checked_rollout_id(f"{_text(task)}-{_text(rollout)}")
-    try:
-        return f"{task}-{rollout}"
-    except ValueError:  # more digits than the interpreter converts on its own
-        return f"{_text(task)}-{_text(rollout)}"
+    return checked_rollout_id(f"{_text(task)}-{_text(rollout)}")
 
 
 def checked_rollout_id(value: object) -> str:

@@ -44,6 +44,9 @@ from rollout_assets.core.records.rejudgment import PendingRejudge
 from rollout_assets.core.records.resume import Resume, base_attempt_cap, resume_action
 
 _T = TypeVar("_T")
+#: How a rollout stands: facts of its newest outcome if it has one, whether its counted failures reach the cap, and
+#: whether an open re-judgment admission blocks it.
+Standing = tuple[OutcomeFacts | None, bool, bool]
 
 
 class LazyRows(Sequence[dict[str, Any]], Generic[_T]):
@@ -284,10 +287,11 @@ class RolloutRecords:
 
     def pending_identities(self, max_attempts: int | None = None) -> list[str]:
         """Rollouts that a resume would run, in inventory order: retryable and below the cap (§10.4)."""
+        spent = self._spent(self.attempt_cap if max_attempts is None else max_attempts)
         return [
             rollout_id
-            for rollout_id in self.expected
-            if self._is_below(rollout_id, max_attempts) and self.resume_action(rollout_id) is Resume.RUN
+            for rollout_id in self.expected.entries
+            if rollout_id not in spent and self.resume_action(rollout_id) is Resume.RUN
         ]
 
     def pending(self, max_attempts: int | None = None) -> Sequence[dict[str, Any]]:
@@ -301,21 +305,46 @@ class RolloutRecords:
         """
         return LazyRows(self.pending_identities(max_attempts), self._next_row)
 
+    def tally(self, max_attempts: int | None = None) -> Counter[Standing]:
+        """How many rollouts stand alike; whatever is counted over rollouts is counted over these."""
+        latest, payloads, blocked = self.latest, self.payloads, self._blocked
+        spent = self._spent(self.attempt_cap if max_attempts is None else max_attempts)
+        found: Counter[Standing] = Counter()
+        for rollout_id in self.expected.entries:
+            newest = latest.get(rollout_id)
+            outcome = None if newest is None else payloads.get((rollout_id, newest))
+            found[None if outcome is None else outcome.facts, rollout_id in spent, rollout_id in blocked] += 1
+        return found
+
     def exhausted_count(self, max_attempts: int | None = None) -> int:
         """Rollouts that are not final and whose counted failures reach the cap (§10.1)."""
-        return sum(
-            not self._is_below(rollout_id, max_attempts) and not self.is_final(rollout_id)
-            for rollout_id in self.expected
-        )
+        return sum(n for standing, n in self.tally(max_attempts).items() if self.is_exhausted(standing))
 
     def stopped_count(self, max_attempts: int | None = None) -> int:
         """Failed rollouts below the cap, not final, that resume leaves to an explicit recovery (§10.4)."""
-        return sum(
-            self.disposition(rollout_id) is Disposition.FAILURE
-            and self._is_below(rollout_id, max_attempts)
-            and self.resume_action(rollout_id) in (Resume.BLOCKED, Resume.LEAVE_TO_RECOVERY)
-            and not self.is_final(rollout_id)
-            for rollout_id in self.expected
+        return sum(n for standing, n in self.tally(max_attempts).items() if self.is_stopped(standing))
+
+    def is_exhausted(self, standing: Standing) -> bool:
+        """Whether rollouts that stand so are not final and have no attempt left (§10.1)."""
+        facts, spent, _ = standing
+        return spent and not is_final(facts, self.retry_terminal_timeouts)
+
+    def is_pending(self, standing: Standing) -> bool:
+        """Whether a resume would run rollouts that stand so (§10.4)."""
+        facts, spent, blocked = standing
+        retry = self.retry_terminal_timeouts
+        return not spent and resume_action(facts, blocked=blocked, retry_terminal_timeouts=retry) is Resume.RUN
+
+    def is_stopped(self, standing: Standing) -> bool:
+        """Whether rollouts that stand so failed and are left to an explicit recovery (§10.4)."""
+        facts, spent, blocked = standing
+        retry = self.retry_terminal_timeouts
+        return (
+            not spent
+            and disposition_of(facts) is Disposition.FAILURE
+            and not is_final(facts, retry)
+            and resume_action(facts, blocked=blocked, retry_terminal_timeouts=retry)
+            in (Resume.BLOCKED, Resume.LEAVE_TO_RECOVERY)
         )
 
     @property
@@ -351,8 +380,12 @@ class RolloutRecords:
         """The coverage report (§17), ready for JSON."""
         return _coverage.coverage(self)
 
-    def _is_below(self, rollout_id: str, max_attempts: int | None) -> bool:
-        return self.failure_count(rollout_id) < (self.attempt_cap if max_attempts is None else max_attempts)
+    def _spent(self, cap: int) -> set[str]:
+        """Rollouts whose counted failures reach the cap."""
+        if cap <= 0:
+            return set(self.expected.entries)
+        counted = self.attempt_counts.keys() | self.overridden_terminal_counts.keys()
+        return {rollout_id for rollout_id in counted if self.failure_count(rollout_id) >= cap}
 
     def _next_row(self, rollout_id: str) -> dict[str, Any]:
         return self._attempt_row(rollout_id, self.next_number(rollout_id))

@@ -31,8 +31,10 @@ from rollout_assets.core.records.outcomes import (
     DroppedRow,
     File,
     Outcome,
+    OutcomeFacts,
     SourceFile,
     Spending,
+    elapsed_seconds,
     failure_facts,
     result_facts,
     spending,
@@ -66,6 +68,7 @@ class Indexer:
         """Args: the empty index and the two files."""
         self.records = records
         self.files: dict[File, StrPath] = {"failures": sidecar, "output": output}
+        self._shared: dict[OutcomeFacts, OutcomeFacts] = {}
         self._next_legacy: dict[str, int] = {}
         self._migrated: dict[str, list[Outcome]] = {}
         self._closing: list[tuple[PendingRejudge, Mapping[str, Any], str]] = []
@@ -112,14 +115,23 @@ class Indexer:
         if run_id is None and self.records.importing:
             self._take_legacy(source, line)
             return
-        if (row.get(FAILURE_CLASS_KEY) is None) is (source.name == "failures"):
+        failure_class = row.get(FAILURE_CLASS_KEY)
+        if (failure_class is None) is (source.name == "failures"):
             raise _misplaced(source)
         if source.name == "output" and is_migration_candidate(row) and self._is_leftover(source, line):
             return
         rollout_id = logical_rollout_id(row)
         entry = expected_entry(self.records, rollout_id)
         attempt = attempt_index(row)
-        record = checked_row(self.records, row, entry, attempt)
+        record = None
+        if (
+            failure_class is not None
+            or run_id != self.records.manifest.run_id
+            or row.get(TASK_INDEX_KEY) != entry.task_index
+            or row.get(ROLLOUT_INDEX_KEY) != entry.rollout_index
+            or FAILURE_RECORD_KEY in row
+        ):  # whatever is not a sound result; calling it for every row would be as right, and slower
+            record = checked_row(self.records, row, entry, attempt)
         check_reserved(self.records, rollout_id, attempt)
         self._add(source, line, entry, attempt, record)
 
@@ -151,8 +163,10 @@ class Indexer:
                 failed_rejudgment=failed_rejudgment,
                 classification=records.classification,
             )
+            facts = self._shared.setdefault(facts, facts)
             records.count(rollout_id, spending(facts))
-        outcome = Outcome(rollout_id, attempt, source, line.line, line.offset, line.length, row.get(RUN_ID_KEY), facts)
+        place = (source, line.line, line.offset, line.length)
+        outcome = Outcome(rollout_id, attempt, *place, row.get(RUN_ID_KEY), elapsed_seconds(row), facts)
         records.payloads[key] = outcome
         if records.latest.get(rollout_id, -1) < attempt:
             records.latest[rollout_id] = attempt

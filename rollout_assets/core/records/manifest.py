@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from rollout_assets.core.errors import RunDataError, unreadable_file
-from rollout_assets.core.jsonl.parse import parse_line
+from rollout_assets.core.jsonl.parse import DEPTH_LIMIT, parse_line
+from rollout_assets.core.records.reading import whole_row
 from rollout_assets.core.records.rejudgment import PendingRejudge
 
 STRICT_VERSION: Final = 2
@@ -84,9 +85,10 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             RunDataError: `E-MANIFEST`, as `read`.
         """
-        row, faults, _ = parse_line(data)
+        row = whole_row(data) if data.count(b"[") + data.count(b"{") <= DEPTH_LIMIT else parse_line(data).row
         if row is None:
-            raise _refused(path, f"{faults[0].message} (byte {faults[0].column})", faults[0].kind)
+            fault = parse_line(data).faults[0]
+            raise _refused(path, f"{fault.message} (byte {fault.column})", fault.kind)
         try:
             _refuse_duplicate_keys(data)
             return cls.of(row)
@@ -141,8 +143,9 @@ def _refuse_duplicate_keys(data: bytes) -> None:
     read = [fields, *(member for key, member in fields if key in ("next_attempt", "pending_rejudges"))]
     for value in read:
         for members in value if isinstance(value, list) and not isinstance(value, _Members) else [value]:
-            keys = Counter(key for key, _ in members) if isinstance(members, _Members) else Counter[str]()
-            for key, times in keys.items():
+            keys = [key for key, _ in members] if isinstance(members, _Members) else []
+            twice = Counter(keys) if len(set(keys)) < len(keys) else Counter[str]()
+            for key, times in twice.items():
                 if times > 1 and (members is not fields or key in _FIELDS):
                     raise msgspec.ValidationError(f"the key {key!r} occurs twice in one object")
 

@@ -80,7 +80,6 @@ class OutcomeFacts(msgspec.Struct, frozen=True, gc=False):
         terminal: Truthiness of `_ng_failure_terminal`, as stamped.
         masked: Truthiness of `mask_sample`.
         has_reward: Whether `reward` is a finite number.
-        elapsed_seconds: Time the attempt took, greater than 0, where the row says.
         omitted: Truthiness of `_ng_omitted`.
         final_zero: A failure that stands as a score of 0.
         counted_zero_kind: The kind under which such a zero is reported; proposal.
@@ -102,7 +101,6 @@ class OutcomeFacts(msgspec.Struct, frozen=True, gc=False):
     terminal: bool = False
     masked: bool = False
     has_reward: bool = False
-    elapsed_seconds: float | None = None
     omitted: bool = False
     final_zero: bool = False
     counted_zero_kind: str | None = None
@@ -138,7 +136,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
         offset: Byte offset of the row.
         length: Bytes of the row, with its line feed if it has one.
         run_id: `_ng_run_id` of the row; None for a legacy row.
-        facts: What the rules read of it.
+        elapsed_seconds: Time the attempt took, greater than 0, where the row says.
+        facts: What the rules read of it. Outcomes that say the same share them.
     """
 
     rollout_id: str
@@ -148,6 +147,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     offset: int
     length: int
     run_id: str | None
+    elapsed_seconds: float | None
     facts: OutcomeFacts
 
     @property
@@ -165,10 +165,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-_RESULTS: Final = {
-    has_reward: OutcomeFacts(has_reward=has_reward)  # what all results without elapsed time share
-    for has_reward in (True, False)
-}
+_PLAIN_RESULTS: Final = (OutcomeFacts(has_reward=False), OutcomeFacts(has_reward=True))
 
 
 def result_facts(
@@ -181,17 +178,14 @@ def result_facts(
         rerun_approved: Whether the manifest lists this attempt of this rollout in `rerun_masked`.
         classification: Who is responsible for which kind; the default when None.
     """
-    reward = has_finite_reward(row)
-    elapsed = elapsed_seconds(row)
-    if elapsed is None and not row.get(MASK_KEY) and not row.get(OMITTED_KEY):
-        return _RESULTS[reward]
-    masked = bool(row.get(MASK_KEY))
+    masked, reward = bool(row.get(MASK_KEY)), has_finite_reward(row)
+    if not masked and not row.get(OMITTED_KEY):
+        return _PLAIN_RESULTS[reward]
     kind = row.get(FAILURE_KIND_KEY)
     classes = classification or DEFAULT_CLASSIFICATION
     return OutcomeFacts(
         masked=masked,
         has_reward=reward,
-        elapsed_seconds=elapsed,
         omitted=bool(row.get(OMITTED_KEY)),
         masked_infrastructure=masked
         and isinstance(kind, str)
@@ -231,7 +225,6 @@ def failure_facts(
         terminal=terminal,
         masked=bool(row.get(MASK_KEY)),
         has_reward=has_finite_reward(row),
-        elapsed_seconds=elapsed_seconds(row),
         omitted=bool(row.get(OMITTED_KEY)),
         final_zero=zero,
         counted_zero_kind=_record_kind(record, label) if zero else None,

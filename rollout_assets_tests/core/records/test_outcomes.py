@@ -80,7 +80,6 @@ def test_rewards(reward: Any, expected: bool) -> None:
 )
 def test_elapsed_seconds(fields: dict[str, Any], expected: float | None) -> None:
     assert elapsed_seconds(result(**fields)) == expected
-    assert facts(failure(**fields)).elapsed_seconds == facts(result(**fields)).elapsed_seconds == expected
 
 
 def test_facts_of_a_result() -> None:
