@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,16 @@ from rollout_assets.core.compare import (
 from rollout_assets.core.compare.classify import TaskComparison
 from rollout_assets.core.compare.compare import WholeRow
 from rollout_assets.core.compare.sides import TaskSide
+from rollout_assets.core.compare.table import FactTable
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import write_json, write_text
 from rollout_assets.facts_table import standing_facts
+from rollout_assets.policy import task_key_problem
 from rollout_assets.store import Store
 from rollout_assets.tables import COMPARISON_REPORT
+
+#: Runs that are tried as one baseline before it counts as unusable: the cost must not grow with the number of runs.
+MOST_TRIED = 10
 
 
 @dataclass(frozen=True)
@@ -44,48 +50,90 @@ class PassedOver:
     reason: str
 
 
+@dataclass(frozen=True)
+class Against:
+    """What came of one baseline of a run.
+
+    Attributes:
+        wanted: The baseline as the policy has it: `previous`, `first` or a run key.
+        comparison: The comparison with the first run that could serve; None when there was none.
+        passed_over: The runs before it that could not, and why.
+    """
+
+    wanted: str
+    comparison: Comparison | None
+    passed_over: tuple[PassedOver, ...] = ()
+
+
 def compare_run(
-    store: Store, run: str, candidates: Iterable[str], *, key: str | None, fallback: bool = True
-) -> tuple[Comparison | None, list[PassedOver]]:
-    """Compare a run with the first of these baselines that can be used.
+    store: Store, run: str, baselines: Mapping[str, Iterable[str]], *, key: str | None, fallback: bool = True
+) -> list[Against]:
+    """Compare a run with each of its baselines, and for each of them with the first run that can serve.
 
     Args:
         store: Where the tables of all runs lie.
         run: Run key of the candidate (the new side).
-        candidates: Run keys that may serve as the old side, best first.
+        baselines: For each baseline, the run keys that may serve as the old side, best first; of these, `MOST_TRIED`
+            are tried.
         key: The task key to use; found when None.
         fallback: Whether tasks may be known by a fallback key (compare.md, decision 10).
 
     Returns:
-        The comparison, or None when no baseline can be used, and every baseline that was passed over, with its reason.
+        What came of each baseline, in order. Two that stand for the same run share one comparison.
 
     Raises:
-        RunDataError: The run itself cannot be used.
+        RunDataError: The run itself cannot be used, or the key is none of the index.
     """
+    problem = None if key is None else task_key_problem(key)
+    if problem is not None:
+        raise RunDataError("E-NO-KEY", problem)
     new = standing_facts(store, run)
-    passed_over: list[PassedOver] = []
-    for baseline in candidates:
-        try:
-            old = standing_facts(store, baseline, pool=new.pool, allow_gone=True)
-            result = compare_facts(
-                old,
-                new,
-                key,
-                fallback="auto" if fallback else "off",
-                old_whole_row=_row_reader(store, baseline),
-                new_whole_row=_row_reader(store, run),
-            )
-            return Comparison(baseline, result), passed_over
-        except RunDataError as error:
-            passed_over.append(PassedOver(baseline, str(error)))
-    return None, passed_over
+    tried: dict[str, Comparison | PassedOver] = {}
+    outcomes = []
+    for wanted, candidates in baselines.items():
+        passed_over: list[PassedOver] = []
+        for baseline in islice(candidates, MOST_TRIED):
+            if baseline not in tried:
+                tried[baseline] = _compare(store, baseline, run, new, key, fallback)
+            outcome = tried[baseline]
+            if isinstance(outcome, Comparison):
+                outcomes.append(Against(wanted, outcome, tuple(passed_over)))
+                break
+            passed_over.append(outcome)
+        else:
+            outcomes.append(Against(wanted, None, tuple(passed_over)))
+    return outcomes
 
 
-def comparison_table(comparison: Comparison | None) -> pa.Table:
+def comparisons_of(outcomes: Iterable[Against]) -> list[Comparison]:
+    """The comparisons that were made, each once."""
+    made = (outcome.comparison for outcome in outcomes if outcome.comparison is not None)
+    return list({comparison.baseline: comparison for comparison in made}.values())
+
+
+def comparison_table(comparisons: Iterable[Comparison]) -> pa.Table:
     """The table `comparison_report`; without a comparison it is empty."""
-    tasks = [] if comparison is None else comparison.result.tasks
-    baseline = "" if comparison is None else comparison.baseline
-    return COMPARISON_REPORT.build([_record(baseline, task) for task in tasks])
+    return COMPARISON_REPORT.build(
+        [_record(comparison.baseline, task) for comparison in comparisons for task in comparison.result.tasks]
+    )
+
+
+def _compare(
+    store: Store, baseline: str, run: str, new: FactTable, key: str | None, fallback: bool
+) -> Comparison | PassedOver:
+    try:
+        old = standing_facts(store, baseline, pool=new.pool, allow_gone=True)
+        result = compare_facts(
+            old,
+            new,
+            key,
+            fallback="auto" if fallback else "off",
+            old_whole_row=_row_reader(store, baseline),
+            new_whole_row=_row_reader(store, run),
+        )
+    except RunDataError as error:
+        return PassedOver(baseline, str(error))
+    return Comparison(baseline, result)
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,9 @@ from rollout_assets.core.records.paths import failures_path_for
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
 
 ROWS_PER_GROUP = 50_000
-#: Faults kept for messages and metadata; all of them are in the table.
+#: Faults of each kind kept for messages and metadata; all of them are in the table.
 KEPT_FAULTS = 30
 
-#: Faults that a sound producer can leave behind: a value that a rule masks by name, and the mark of a killed writer.
-#: They are reported as warnings; every other fault of a line blocks the run.
-WARNINGS = frozenset({FaultKind.NON_FINITE_NUMBER, FaultKind.TRUNCATED_TAIL})
 #: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
 REWARD_FAULTS = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
 
@@ -43,17 +40,16 @@ Progress = Callable[[int], None]
 
 @dataclass
 class IndexSummary:
-    """What an indexing pass found. `faults` holds the first of them, `counts` all, by kind."""
+    """What an indexing pass found. `faults` holds the first of each kind, `counts` all."""
 
     rows: Counter[str] = field(default_factory=Counter)
     counts: Counter[FaultKind] = field(default_factory=Counter)
     faults: list[tuple[File, Fault]] = field(default_factory=list)
 
     def add_fault(self, file: File, fault: Fault) -> None:
-        """Count a fault and keep it if it is among the first."""
+        """Count a fault and keep it if it is among the first of its kind."""
         self.counts[fault.kind] += 1
-        blocking_kept = sum(kept.kind not in WARNINGS for _, kept in self.faults)
-        if len(self.faults) < KEPT_FAULTS or (fault.kind not in WARNINGS and blocking_kept < KEPT_FAULTS):
+        if self.counts[fault.kind] <= KEPT_FAULTS:
             self.faults.append((file, fault))
 
 

@@ -10,6 +10,7 @@ import dagster as dg
 
 from rollout_assets.assets.raw_run import observation_of
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.checks.partitioned import NOT_JUDGED
 from rollout_assets.core.discovery import DiscoveredRun
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -17,10 +18,14 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A check that did not pass; `places` are the rows of its table, if it has one."""
+    """A check that did not pass; `places` are the rows of its table, if it has one.
+
+    `blocking`: nothing downstream was done because of it. `warning`: it is worth a look, and no error.
+    """
 
     name: str
     blocking: bool
+    warning: bool
     description: str
     places: tuple[Mapping[str, Any], ...] = ()
 
@@ -66,7 +71,7 @@ def ingest(
 
 def _result(key: str, outcome: dg.ExecuteInProcessResult) -> IngestResult:
     evaluations = outcome.get_asset_check_evaluations()
-    failed = [check for check in evaluations if not check.passed]
+    failed = [check for check in evaluations if not check.passed and NOT_JUDGED not in check.metadata]
     return IngestResult(
         key=key,
         succeeded=outcome.success,
@@ -76,7 +81,8 @@ def _result(key: str, outcome: dg.ExecuteInProcessResult) -> IngestResult:
         failed_checks=tuple(
             FailedCheck(
                 check.check_name,
-                check.severity is dg.AssetCheckSeverity.ERROR,
+                bool(check.blocking) and check.severity is dg.AssetCheckSeverity.ERROR,
+                check.severity is dg.AssetCheckSeverity.WARN,
                 check.description or "",
                 _places(check),
             )

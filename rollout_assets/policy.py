@@ -121,8 +121,8 @@ class Gate(_Part):
         default=("flipped", "flipped_agent_error"),
         min_length=1,
         description="What counts as a regression: `flipped` (the mean reward fell), `flipped_agent_error` (it fell, "
-        "and a side has an agent error), `masked` (measured in the baseline, masked in the run), `missing` (only the "
-        "baseline has the task).",
+        "and a side has an agent error), `masked` (measured in the baseline, masked in the run), `missing` (measured "
+        "in the baseline, not in the run at all).",
     )
     min_difference: Annotated[float, Field(strict=True, ge=0)] = Field(
         default=0.0, description="A mean reward that fell by less than this does not count."

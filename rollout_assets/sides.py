@@ -8,21 +8,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from rollout_assets.core.compare.groups import group_rows
+from rollout_assets.core.compare.advisor import KeyAdvice, advise
+from rollout_assets.core.compare.groups import Groups, group_rows
 from rollout_assets.core.compare.join import taskset_of_group
 from rollout_assets.core.compare.sides import TaskSide, summarize_facts
 from rollout_assets.core.compare.table import FactTable
-from rollout_assets.core.compare.task_key import KeySource, choose_keys
+from rollout_assets.core.compare.task_key import KeySource, TaskKeys, choose_keys
 from rollout_assets.tables import TASK_SIDES
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The table `task_sides` of a run, and how its tasks are named."""
+    """The table `task_sides` of a run, how its tasks are named, and what other keys would tell apart."""
 
     table: pa.Table
     key: str
     key_source: KeySource
+    key_advice: list[KeyAdvice]
 
 
 def summarize_run(facts: FactTable, key: str | None) -> Sides:
@@ -33,13 +35,19 @@ def summarize_run(facts: FactTable, key: str | None) -> Sides:
     Raises:
         CompareInputError: No key names the tasks of the run.
     """
-    keys = choose_keys(facts, FactTable(), key, "auto")
-    rows = [_record(label, taskset, side, keys.old, keys.source) for label, taskset, side in _tasks(facts, keys.old)]
-    return Sides(TASK_SIDES.build(sorted(rows, key=lambda row: row["task"])), keys.old, keys.source)
+    nothing = FactTable()
+    keys = choose_keys(facts, nothing, key, "auto")
+    groups = group_rows(facts, keys.old, with_taskset=len(facts.tasksets(keys.old)) > 1)
+    rows = [_record(label, taskset, side, keys) for label, taskset, side in _tasks(facts, groups, keys.old)]
+    return Sides(
+        TASK_SIDES.build(sorted(rows, key=lambda row: row["task"])),
+        keys.old,
+        keys.source,
+        advise(facts, groups, nothing, group_rows(nothing, keys.old, with_taskset=False), keys),
+    )
 
 
-def _tasks(facts: FactTable, key: str) -> Iterator[tuple[str, str | None, TaskSide]]:
-    groups = group_rows(facts, key, with_taskset=len(facts.tasksets(key)) > 1)
+def _tasks(facts: FactTable, groups: Groups, key: str) -> Iterator[tuple[str, str | None, TaskSide]]:
     for group in range(len(groups)):
         side = summarize_facts([facts[row] for row in groups.rows(group)])
         yield groups.label(group), taskset_of_group(facts, groups, group, key), side
@@ -47,11 +55,11 @@ def _tasks(facts: FactTable, key: str) -> Iterator[tuple[str, str | None, TaskSi
         yield f"unknown#{number}", None, summarize_facts([facts[row]])
 
 
-def _record(label: str, taskset: str | None, side: TaskSide, key: str, source: KeySource) -> dict[str, Any]:
+def _record(label: str, taskset: str | None, side: TaskSide, keys: TaskKeys) -> dict[str, Any]:
     return {
         "task": label,
-        "task_key": key,
-        "key_source": source,
+        "task_key": keys.old,
+        "key_source": keys.source,
         "taskset": taskset,
         "input_digest": side.input_digest,
         "rows": side.rows,

@@ -97,6 +97,15 @@ class Store:
             raise RunDataError("E-SCHEMA", reason, path=path)
         return content
 
+    def indexed_rows(self, key: str) -> dict[str, int] | None:
+        """Rows by file in the stored index of a run, whatever its verdict; None when there is no readable one."""
+        try:
+            index = pq.read_table(self.table_path("record_index", key), columns=["file"], partitioning=None)
+            counts = index["file"].value_counts().to_pylist()
+        except (OSError, pa.ArrowInvalid, KeyError):
+            return None
+        return {entry["values"]: entry["counts"] for entry in counts}
+
     def verdict(self, key: str) -> Verdict | None:
         """The stored verdict on a run, or `None` when it was never indexed."""
         path = self._verdict_path(key)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from rollout_assets.core.discovery import Discovery
 from rollout_assets.home import local_instance
-from rollout_assets.ingest import IngestResult, ingest
+from rollout_assets.ingest import FailedCheck, IngestResult, ingest
 from rollout_assets.settings import Settings
 
 
@@ -45,7 +45,7 @@ def show_failures(results: list[IngestResult], console: Console) -> None:
     """Every check that failed and every run that stopped, in full."""
     for result in results:
         for check in result.failed_checks:
-            colour, word = ("red", "blocked") if check.blocking else ("yellow", "warning")
+            colour, word = _heading(check)
             console.print(f"[{colour}]{word}[/] [bold]{result.key}[/] {check.name}")
             console.print(f"  {escape(check.description)}", soft_wrap=True, highlight=False)
             for place in check.places:
@@ -55,8 +55,17 @@ def show_failures(results: list[IngestResult], console: Console) -> None:
             console.print(f"  {escape(result.failure)}", soft_wrap=True)
 
 
+def _heading(check: FailedCheck) -> tuple[str, str]:
+    """The colour and the word for a check that did not pass."""
+    if check.blocking:
+        return "red", "blocked"
+    return ("yellow", "warning") if check.warning else ("red", "failed")
+
+
 def _place(place: Mapping[str, Any]) -> str:
-    """One fault on one line: where it is, to the byte, and what it is."""
+    """One place on one line: a fault with its byte, or whatever else a check lists."""
+    if "kind" not in place:
+        return ", ".join(f"{name} {value}" for name, value in place.items() if value is not None)
     byte = place["byte offset"] + place["column"] - 1
     return f"{place['file']} line {place['line']}, byte {byte}: {place['kind']}: {place['message']}"
 

@@ -8,16 +8,20 @@ from pydantic import Field
 
 from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count, shown_table
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
-from rollout_assets.checks.partitioned import partitioned_check
+from rollout_assets.checks.baseline_compared import BASELINE_COMPARED, baseline_compared
+from rollout_assets.checks.comparison_gate import COMPARISON_GATE, comparison_gate
+from rollout_assets.checks.partitioned import not_judged
+from rollout_assets.checks.same_tasks import SAME_TASKS, same_tasks
 from rollout_assets.comparison import (
     Comparison,
-    PassedOver,
     Reports,
     compare_run,
     comparison_table,
+    comparisons_of,
     write_reports,
 )
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.policy import RunGroups
 from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
 from rollout_assets.tables import COMPARISON_REPORT
@@ -25,13 +29,7 @@ from rollout_assets.tables import COMPARISON_REPORT
 #: Longest report that is put into an event; the file always holds all of it.
 REPORT_CHARACTERS = 40_000
 
-BASELINE_COMPARED = partitioned_check(
-    "baseline_compared",
-    "comparison_report",
-    blocking=False,
-    description="The run was compared with the baseline that the policy names first. It was not, if that one is "
-    "malformed, not taken in yet, or not comparable. The first run of a group has no baseline and passes.",
-)
+CHECKS = [BASELINE_COMPARED, SAME_TASKS, COMPARISON_GATE]
 
 
 class ComparisonConfig(dg.Config):
@@ -48,78 +46,78 @@ class ComparisonConfig(dg.Config):
     owners=OWNERS,
     code_version="1",
     metadata=definition_metadata(COMPARISON_REPORT),
-    description=f"{COMPARISON_REPORT.meaning} The partition is the run to judge; the policy names the baseline "
-    "(by default the run before it in its group). The report itself is written as Markdown, text and JSON.",
+    description=f"{COMPARISON_REPORT.meaning} The partition is the run to judge; the policy names its baselines "
+    "(by default the run before it in its group). The reports are written as Markdown, text and JSON.",
     deps=["task_sides"],
-    check_specs=[BASELINE_COMPARED],
+    check_specs=CHECKS,
+    output_required=False,
 )
 def comparison_report(
     context: dg.AssetExecutionContext, config: ComparisonConfig, workspace: RolloutWorkspace
 ) -> Iterator[Any]:
-    """Compare the standing rows of the run with those of its baseline, both read from the store."""
+    """Compare the standing rows of the run with those of its baselines, all read from the store."""
     store, run = workspace.store, context.partition_key
     try:
         policy = workspace.policy
+        group = policy.group_of(run)
         if config.baseline is not None:
-            candidates = [config.baseline]
+            baselines = {config.baseline: iter([config.baseline])}
         else:
-            candidates = policy.candidates_for_baseline(run, context.instance.get_dynamic_partitions(ROLLOUT_RUNS.name))
-        key = config.key or policy.group_of(run).key
-        comparison, passed_over = compare_run(store, run, candidates, key=key)
-        metadata = {} if comparison is None else _metadata(comparison, write_reports(store, run, comparison))
+            arranged = RunGroups(policy, context.instance.get_dynamic_partitions(str(ROLLOUT_RUNS.name)))
+            baselines = {wanted: arranged.candidates(run, wanted) for wanted in group.baselines}
+        outcomes = compare_run(store, run, baselines, key=config.key or group.key)
+        comparisons = comparisons_of(outcomes)
+        metadata = _metadata([(comparison, write_reports(store, run, comparison)) for comparison in comparisons])
     except RunDataError as error:
+        yield from not_judged(CHECKS, error)
         raise permanent_failure(error) from None
-    table = comparison_table(comparison)
+    table = comparison_table(comparisons)
     yield dg.Output(table, metadata={**row_count(table.num_rows), **metadata})
-    yield _verdict(comparison, passed_over)
+    yield from (baseline_compared(outcomes), same_tasks(table), comparison_gate(table, outcomes, group.gate))
 
 
-def _verdict(comparison: Comparison | None, passed_over: list[PassedOver]) -> dg.AssetCheckResult:
-    if comparison is not None and not passed_over:
-        text = f"Compared with {comparison.baseline!r}."
-    elif comparison is not None:
-        text = f"Compared with {comparison.baseline!r}, because {_reasons(passed_over)}"
-    elif passed_over:
-        text = f"Not compared: {_reasons(passed_over)}"
-    else:
-        text = "Nothing to compare with: this is the first run of its group."
-    return dg.AssetCheckResult(
-        check_name=BASELINE_COMPARED.name,
-        passed=not passed_over,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=text,
-    )
+def _metadata(compared: list[tuple[Comparison, Reports]]) -> dict[str, Any]:
+    """What is shown of the comparisons: counts and files of the first, and a line on each where there are several."""
+    if not compared:
+        return {}
+    first, reports = compared[0]
+    metadata: dict[str, Any] = {
+        "baseline": first.baseline,
+        **_counts(first),
+        "task_key": first.result.new_key,
+        "key_source": first.result.key_source,
+        "findings": len(first.result.findings),
+        "report": dg.MetadataValue.md("\n\n".join(_for_the_ui(reports) for _, reports in compared)),
+        "report_markdown_file": dg.MetadataValue.path(str(reports.markdown_path)),
+        "report_json_file": dg.MetadataValue.path(str(reports.json_path)),
+    }
+    flips = [flip for comparison, _ in compared for flip in _flips(comparison)]
+    if flips:
+        metadata["flips"] = shown_table(flips)
+    if len(compared) > 1:
+        lines = [
+            {"baseline": comparison.baseline, **_counts(comparison), "report": str(files.markdown_path)}
+            for comparison, files in compared
+        ]
+        metadata["comparisons"] = shown_table(lines)
+    return metadata
 
 
-def _reasons(passed_over: list[PassedOver]) -> str:
-    return "; ".join(f"{item.baseline!r} cannot serve: {item.reason}" for item in passed_over)
+def _counts(comparison: Comparison) -> dict[str, int]:
+    counts = comparison.result.counts
+    return {name if name == "tasks" else f"tasks_{name}": number for name, number in counts.items()}
 
 
-def _metadata(comparison: Comparison, reports: Reports) -> dict[str, Any]:
-    result = comparison.result
-    flips = [
-        {
+def _flips(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for task in comparison.result.tasks.of("flipped", "flipped_agent_error"):
+        yield {
             "task": task.task,
             "category": task.category,
             "winner": task.winner,
             "old": task.old and task.old.reward,
             "new": task.new and task.new.reward,
+            "baseline": comparison.baseline,
         }
-        for task in result.tasks.of("flipped", "flipped_agent_error")
-    ]
-    metadata: dict[str, Any] = {
-        "baseline": comparison.baseline,
-        **{f"tasks_{name}" if name != "tasks" else name: number for name, number in result.counts.items()},
-        "task_key": result.new_key,
-        "key_source": result.key_source,
-        "findings": len(result.findings),
-        "report": dg.MetadataValue.md(_for_the_ui(reports)),
-        "report_markdown_file": dg.MetadataValue.path(str(reports.markdown_path)),
-        "report_json_file": dg.MetadataValue.path(str(reports.json_path)),
-    }
-    if flips:
-        metadata["flips"] = shown_table(flips)
-    return metadata
 
 
 def _for_the_ui(reports: Reports) -> str:

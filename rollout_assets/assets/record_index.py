@@ -7,10 +7,14 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+import pyarrow.parquet as pq
 
 from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count
 from rollout_assets.assets.raw_run import RAW_RUN
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.checks.partitioned import not_judged
+from rollout_assets.checks.reward_finite import REWARD_COLUMNS, REWARD_FINITE, reward_finite
+from rollout_assets.checks.row_count_not_shrinking import ROW_COUNT_NOT_SHRINKING, row_count_not_shrinking
 from rollout_assets.checks.strictness import JSONL_STRICT, REWARD_STRICT, blocking_reason, judge
 from rollout_assets.core.discovery import DiscoveredRun, find_run
 from rollout_assets.core.errors import RunDataError
@@ -22,6 +26,7 @@ from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
 
 #: Raised by hand when the meaning of an index changes, so that stored ones show as stale.
 CODE_VERSION = "1"
+CHECKS = [JSONL_STRICT, REWARD_STRICT, REWARD_FINITE, ROW_COUNT_NOT_SHRINKING]
 
 
 @dg.multi_asset(
@@ -47,20 +52,25 @@ CODE_VERSION = "1"
         ),
     },
     deps=[RAW_RUN],
-    check_specs=[JSONL_STRICT, REWARD_STRICT],
+    check_specs=CHECKS,
 )
 def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorkspace) -> Iterator[Any]:
     """Scan the files of a run once; store its faults, judge it, and store its index only if it is sound."""
     store, key = workspace.store, context.partition_key
     spool = store.root / ".spool" / uuid4().hex
     try:
+        severities = workspace.policy.group_of(key).severities
         run = find_run(store.runs_root, key)
         store.write_verdict(key, Verdict("indexing", run.fingerprint))
         records, faults = spool / "record_index.parquet", spool / "producer_faults.parquet"
         summary = index_run(run, records, faults)
         _check_unchanged(store, run)
         yield dg.Output(faults, "producer_faults", metadata=row_count(summary.counts.total()))
-        results = judge(summary, key)
+        results = [
+            *judge(summary, key, severities),
+            reward_finite(pq.read_table(records, columns=REWARD_COLUMNS)),
+            row_count_not_shrinking(store.indexed_rows(key), summary.rows),
+        ]
         reason = blocking_reason(results)
         if reason is not None:
             yield from results
@@ -73,6 +83,7 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         # After the materialization that they judge: Dagster shows a result that came before it as missing.
         yield from results
     except RunDataError as error:
+        yield from not_judged(CHECKS, error)
         raise permanent_failure(error) from None
     finally:
         shutil.rmtree(spool, ignore_errors=True)

@@ -1,13 +1,15 @@
 """The asset `task_sides`: one run, task by task."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.checks.partitioned import not_judged
+from rollout_assets.checks.task_key_sound import TASK_KEY_SOUND, task_key_sound
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.facts_table import standing_facts
 from rollout_assets.resources.parquet import permanent_failure
@@ -25,15 +27,19 @@ from rollout_assets.tables import TASK_SIDES
     metadata=definition_metadata(TASK_SIDES),
     description=TASK_SIDES.meaning,
     deps=["attempt_outcomes"],
+    check_specs=[TASK_KEY_SOUND],
+    output_required=False,
 )
-def task_sides(context: dg.AssetExecutionContext, workspace: RolloutWorkspace) -> dg.Output[pa.Table]:
+def task_sides(context: dg.AssetExecutionContext, workspace: RolloutWorkspace) -> Iterator[Any]:
     """Group the standing outcomes by task, under the key of the policy or the one found."""
     key = context.partition_key
     try:
         sides = summarize_run(standing_facts(workspace.store, key), workspace.policy.group_of(key).key)
     except RunDataError as error:
+        yield from not_judged([TASK_KEY_SOUND], error)
         raise permanent_failure(error) from None
-    return dg.Output(sides.table, metadata=_metadata(sides))
+    yield dg.Output(sides.table, metadata=_metadata(sides))
+    yield task_key_sound(sides)
 
 
 def _metadata(sides: Sides) -> dict[str, Any]:

@@ -4,20 +4,22 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from itertools import islice
 
 import dagster as dg
 
 from rollout_assets.assets.raw_run import observation_of
 from rollout_assets.automation.jobs import compare_run, ingest_run
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.comparison import MOST_TRIED
 from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.policy import Policy, RunGroups
 from rollout_assets.resources.workspace import RolloutWorkspace
+from rollout_assets.store import Store
 
 #: New or changed runs taken in per tick; the rest waits for the next one.
 RUNS_PER_TICK = 20
-#: A run whose files changed more recently than this is still being written.
-DEFAULT_SETTLE_SECONDS = 60.0
 
 
 @dg.sensor(
@@ -25,22 +27,22 @@ DEFAULT_SETTLE_SECONDS = 60.0
     jobs=[ingest_run, compare_run],
     minimum_interval_seconds=60,
     description="Finds new and changed run directories below the runs root and takes them in, one Dagster run each; "
-    "compares a run again when its baseline changed. A run is left alone until its files have rested for "
-    "ROLLOUT_SETTLE_SECONDS (60).",
+    "compares a run again when a baseline of it changed. A run is left alone until its files have rested for the "
+    "settle_seconds of the policy (60); the variable ROLLOUT_SETTLE_SECONDS overrides it.",
 )
 def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspace) -> dg.SensorResult:
     """Request `ingest_run` for each settled run that is not taken in, and `compare_run` for outdated comparisons."""
-    discovery, store = _discover(workspace), workspace.store
+    discovery, store, policy = _discover(workspace), workspace.store, _policy(workspace)
     seen = _read_cursor(context.cursor)
     due = [
         run
         for run in discovery.runs
         if run.fingerprint != seen.get(run.key) and not store.is_taken_in(run.key, run.fingerprint)
     ]
-    settled = [run for run in due if _is_settled(run)]
+    settled = [run for run in due if _is_settled(run, policy)]
     chosen = settled[:RUNS_PER_TICK]
     summary = _summary(discovery, waiting=len(due) - len(settled), later=len(settled) - len(chosen))
-    requests = [_ingest_request(run) for run in chosen] + _comparison_requests(workspace, discovery, due)
+    requests = [_ingest_request(run) for run in chosen] + _comparison_requests(store, policy, discovery, due)
     if discovery.rejected:
         context.log.warning(summary)
     seen.update({run.key: run.fingerprint for run in chosen})
@@ -65,9 +67,9 @@ def nightly_sweep(
     context: dg.ScheduleEvaluationContext, workspace: RolloutWorkspace
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request `ingest_run` for everything that is due, whatever the sensor has seen."""
-    discovery = _discover(workspace)
+    discovery, store, policy = _discover(workspace), workspace.store, _policy(workspace)
     due = [
-        run for run in discovery.runs if _is_settled(run) and not workspace.store.is_taken_in(run.key, run.fingerprint)
+        run for run in discovery.runs if _is_settled(run, policy) and not store.is_taken_in(run.key, run.fingerprint)
     ]
     if not due:
         return dg.SkipReason(f"Nothing to do: {_summary(discovery)}")
@@ -83,21 +85,22 @@ def _ingest_request(run: DiscoveredRun, suffix: str = "") -> dg.RunRequest:
 
 
 def _comparison_requests(
-    workspace: RolloutWorkspace, discovery: Discovery, due: list[DiscoveredRun]
+    store: Store, policy: Policy, discovery: Discovery, due: list[DiscoveredRun]
 ) -> list[dg.RunRequest]:
-    """Requests for runs that are taken in themselves but whose baseline was taken in after they were compared."""
-    store, policy = workspace.store, workspace.policy
-    keys = [run.key for run in discovery.runs]
+    """Requests for runs that are taken in themselves but one of whose baselines was taken in after the comparison."""
+    arranged = RunGroups(policy, (run.key for run in discovery.runs))
     waiting = {run.key for run in due}
     requests = []
-    for key in keys:
-        baseline = next((b for b in policy.candidates_for_baseline(key, keys) if store.is_sound(b)), None)
-        if baseline is None or key in waiting or not store.comparison_is_older_than(key, baseline):
-            continue
-        state = store.outcomes_version(baseline)
-        requests.append(
-            dg.RunRequest(job_name=compare_run.name, run_key=f"{key}:vs:{baseline}:{state}", partition_key=key)
-        )
+    for key in (run.key for run in discovery.runs if run.key not in waiting):
+        states = [
+            f"{baseline}:{store.outcomes_version(baseline)}"
+            for wanted in policy.group_of(key).baselines
+            for baseline in islice(filter(store.is_sound, islice(arranged.candidates(key, wanted), MOST_TRIED)), 1)
+            if store.comparison_is_older_than(key, baseline)
+        ]
+        if states:
+            run_key = f"{key}:vs:{':'.join(dict.fromkeys(states))}"
+            requests.append(dg.RunRequest(job_name=compare_run.name, run_key=run_key, partition_key=key))
     return requests
 
 
@@ -108,8 +111,15 @@ def _discover(workspace: RolloutWorkspace) -> Discovery:
         raise dg.Failure(str(error), allow_retries=False) from None
 
 
-def _is_settled(run: DiscoveredRun) -> bool:
-    settle_seconds = float(os.environ.get("ROLLOUT_SETTLE_SECONDS") or DEFAULT_SETTLE_SECONDS)
+def _policy(workspace: RolloutWorkspace) -> Policy:
+    try:
+        return workspace.policy
+    except RunDataError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
+
+
+def _is_settled(run: DiscoveredRun, policy: Policy) -> bool:
+    settle_seconds = float(os.environ.get("ROLLOUT_SETTLE_SECONDS") or policy.settle_seconds)
     return time.time() - run.newest_mtime_ns / 1e9 >= settle_seconds
 
 

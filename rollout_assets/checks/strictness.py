@@ -5,15 +5,16 @@ The verdict is pure: it is read off what the scan found, so a file is read once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
-from rollout_assets.assets.metadata import shown_table
-from rollout_assets.checks.partitioned import partitioned_check
+from rollout_assets.checks.partitioned import check_result, partitioned_check
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
-from rollout_assets.indexing import REWARD_FAULTS, WARNINGS, File, IndexSummary
+from rollout_assets.indexing import REWARD_FAULTS, File, IndexSummary
+from rollout_assets.policy import Severity
 
 #: Characters of an excerpt shown in the table of places; `producer_faults` holds all of it.
 SHOWN_EXCERPT = 24
@@ -24,7 +25,8 @@ JSONL_STRICT = partitioned_check(
     blocking=True,
     description="Every line of the results file and the sidecar is one JSON object in UTF-8, without duplicate keys "
     "that a rule reads, lone surrogates or excessive depth. One that is not blocks everything downstream of the run. "
-    "`NaN`, infinities and a torn last line are warnings: the rules know what to do with them.",
+    "`NaN`, infinities and a torn last line are warnings, unless the policy says otherwise: the rules know what to do "
+    "with them.",
 )
 REWARD_STRICT = partitioned_check(
     "reward_strict",
@@ -35,11 +37,11 @@ REWARD_STRICT = partitioned_check(
 )
 
 
-def judge(summary: IndexSummary, key: str) -> list[dg.AssetCheckResult]:
-    """The results of both checks for one run."""
+def judge(summary: IndexSummary, key: str, severities: Mapping[FaultKind, Severity]) -> list[dg.AssetCheckResult]:
+    """The results of both checks for one run, with the severities of its policy."""
     return [
-        _result("jsonl_strict", summary, key, frozenset(FaultKind) - REWARD_FAULTS),
-        _result("reward_strict", summary, key, REWARD_FAULTS),
+        _result(JSONL_STRICT, summary, key, severities, frozenset(FaultKind) - REWARD_FAULTS),
+        _result(REWARD_STRICT, summary, key, severities, REWARD_FAULTS),
     ]
 
 
@@ -49,38 +51,49 @@ def blocking_reason(results: list[dg.AssetCheckResult]) -> str | None:
     return "; ".join(f"{result.check_name}: {result.description}" for result in failed) or None
 
 
-def _result(name: str, summary: IndexSummary, key: str, kinds: frozenset[FaultKind]) -> dg.AssetCheckResult:
+def _result(
+    spec: dg.AssetCheckSpec,
+    summary: IndexSummary,
+    key: str,
+    severities: Mapping[FaultKind, Severity],
+    kinds: frozenset[FaultKind],
+) -> dg.AssetCheckResult:
     counts = {kind: number for kind, number in summary.counts.items() if kind in kinds}
-    faults = [(file, fault) for file, fault in summary.faults if fault.kind in kinds]
-    rows = summary.rows.total()
-    blocks = any(kind not in WARNINGS for kind in counts)
-    metadata: dict[str, Any] = {"rows": rows, "faults": sum(counts.values())}
-    metadata |= {f"faults_{kind}": number for kind, number in counts.items()}
-    if faults:
-        metadata["places"] = shown_table([_place(file, fault) for file, fault in faults])
-    if not rows and name == "jsonl_strict" and not counts:
-        blocks, description = (
-            True,
-            f"Run {key!r} holds no row yet. Wait until its producer has saved one, or remove it.",
-        )
-    elif not counts:
-        description = f"All {rows} rows are sound."
+    told = {kind: number for kind, number in counts.items() if severities[kind] != "ignore"}
+    blocks = any(severities[kind] == "error" for kind in told)
+    # What blocks comes first: the table shows a few dozen.
+    faults = sorted(
+        ((file, fault) for file, fault in summary.faults if fault.kind in told),
+        key=lambda found: severities[found[1].kind] != "error",
+    )
+    rows, total, ignored = summary.rows.total(), sum(told.values()), sum(counts.values()) - sum(told.values())
+    if told:
+        description = _describe(told, faults[0][1], blocks=blocks)
+    elif not rows and not counts and spec is JSONL_STRICT:
+        blocks = True
+        description = f"Run {key!r} holds no row yet. Wait until its producer has saved one, or remove it."
     else:
-        description = _describe(counts, faults, blocks=blocks)
-    return dg.AssetCheckResult(
-        asset_key=dg.AssetKey("record_index"),
-        check_name=name,
-        passed=not counts and not blocks,
-        severity=dg.AssetCheckSeverity.ERROR if blocks or not counts else dg.AssetCheckSeverity.WARN,
-        description=description,
-        metadata=metadata,
+        description = f"All {rows} rows are sound."
+    if ignored:
+        description += f" The policy ignores {ignored} faults that producer_faults lists."
+    return check_result(
+        spec,
+        description,
+        passed=not told and not blocks,
+        severity=dg.AssetCheckSeverity.ERROR if blocks or not told else dg.AssetCheckSeverity.WARN,
+        metadata={
+            "rows": rows,
+            "faults": total,
+            **({"ignored_faults": ignored} if ignored else {}),
+            **{f"faults_{kind}": number for kind, number in counts.items()},
+        },
+        places=[_place(file, fault) for file, fault in faults],
     )
 
 
-def _describe(counts: dict[FaultKind, int], faults: list[tuple[File, Fault]], *, blocks: bool) -> str:
+def _describe(counts: Mapping[FaultKind, int], first: Fault, *, blocks: bool) -> str:
     total = sum(counts.values())
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
-    first = next((fault for _, fault in faults if (fault.kind not in WARNINGS) == blocks), faults[0][1])
     place = f"{first.path}:{first.line} (byte {first.offset + first.column - 1}): {first.message}"
     if blocks:
         advice = "Mend the producer or the file, then materialize record_index again; nothing downstream runs before."
