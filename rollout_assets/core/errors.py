@@ -1,4 +1,4 @@
-"""The one exception for run data that cannot be used, and how it names the place."""
+"""The exception for run data that cannot be used, the warning for data that can, and how they name the place."""
 
 from __future__ import annotations
 
@@ -34,6 +34,25 @@ class RunDataError(Exception):
         self.offset = offset
         self.kind = kind
         super().__init__(_with_place(reason, self.path, line, offset))
+
+
+class RunDataWarning(UserWarning):
+    """Run data that is used in spite of a flaw, or that was mended.
+
+    Attributes:
+        code: Stable name of the rule, as in records.md §20: `W-TAIL` (an incomplete last row is ignored) or `W-REPAIR`
+            (it was cut off).
+        path: The file.
+        line: Line number from 1, where it is known.
+        reason: The message without the place.
+    """
+
+    def __init__(self, code: str, reason: str, *, path: str | PathLike[str], line: int | None = None) -> None:
+        self.code = code
+        self.reason = reason
+        self.path = fspath(path)
+        self.line = line
+        super().__init__(_with_place(reason, self.path, line, None))
 
 
 def _with_place(reason: str, path: str | None, line: int | None, offset: int | None) -> str:

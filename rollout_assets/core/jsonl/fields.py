@@ -112,21 +112,33 @@ class RowFields(RecordFields, total=False):
 RECORD_KEYS: Final = frozenset(RecordFields.__annotations__)
 ROW_KEYS: Final = frozenset(RowFields.__annotations__)
 
-_NESTED: Final[Mapping[str, type]] = {
-    "response": ResponseFields,
-    "verifier_metadata": VerifierMetadataFields,
-    "responses_create_params": RequestFields,
-}
+#: Fields that hold an index; a 64-bit column stores them.
+INDEX_KEYS: Final = frozenset({"_ng_task_index", "_ng_rollout_index", "_ng_attempt_index"})
+
+#: The part of an object to keep: `None` is all of it, else the keys to keep and the part of each value. A value that is
+#: no object is kept as it is.
+Wanted = Mapping[str, "Wanted"] | None
 
 
-def project(row: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(declared: type, **nested: Wanted) -> Wanted:
+    return {name: nested.get(name) for name in declared.__annotations__}
+
+
+#: The part of a row that a scan keeps: `RowFields` in the form that code can walk.
+ROW_FIELDS: Final[Wanted] = _fields(
+    RowFields,
+    response=_fields(ResponseFields, usage=_fields(UsageFields)),
+    verifier_metadata=_fields(VerifierMetadataFields),
+    responses_create_params=_fields(RequestFields),
+)
+
+
+def project(row: Mapping[str, Any], wanted: Wanted = ROW_FIELDS) -> dict[str, Any]:
     """The projected row of a whole row: what a scan of the same line decodes."""
-    projected = {key: value for key, value in row.items() if key in ROW_KEYS}
-    for key, fields in _NESTED.items():
-        value = projected.get(key)
-        if isinstance(value, dict):
-            projected[key] = {name: value[name] for name in value if name in fields.__annotations__}
-    usage = projected["response"].get("usage") if isinstance(projected.get("response"), dict) else None
-    if isinstance(usage, dict):
-        projected["response"]["usage"] = {name: usage[name] for name in usage if name in UsageFields.__annotations__}
-    return projected
+    if wanted is None:
+        return dict(row)
+    return {
+        key: project(value, wanted[key]) if isinstance(value, dict) and wanted[key] is not None else value
+        for key, value in row.items()
+        if key in wanted
+    }

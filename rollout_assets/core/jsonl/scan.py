@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
-from rollout_assets.core.jsonl.fields import project
+from rollout_assets.core.jsonl.fields import ROW_FIELDS
 from rollout_assets.core.jsonl.lines import CHUNK_BYTES, RawLine, read_lines
 from rollout_assets.core.jsonl.parse import LineFault, parse_line
 
@@ -61,15 +61,16 @@ def scan(
     for raw in read_lines(path, end_offset=end_offset, chunk_bytes=chunk_bytes):
         if raw.is_blank:
             continue
-        row, faults = parse_line(raw.data)
+        row, faults, incomplete = parse_line(raw.data, None if whole_rows else ROW_FIELDS)
         for fault in faults:
-            yield _placed(fault, name, raw)
+            yield _placed(fault, name, raw, incomplete)
         if row is not None:
-            yield Row(raw.number, raw.offset, raw.length, row if whole_rows else project(row), raw.terminated)
+            yield Row(raw.number, raw.offset, raw.length, row, raw.terminated)
 
 
-def _placed(fault: LineFault, path: str, raw: RawLine) -> Fault:
-    kind, message = fault.kind, fault.message
-    if kind is FaultKind.INVALID_JSON and not raw.terminated:
-        kind, message = FaultKind.TRUNCATED_TAIL, "the last line is incomplete; its writer was stopped in the middle"
-    return Fault(kind, path, raw.number, raw.offset, raw.length, message, excerpt(raw.data, fault.column), fault.column)
+def _placed(fault: LineFault, path: str, raw: RawLine, incomplete: bool) -> Fault:
+    kind, column, message = fault
+    if incomplete and not raw.terminated:
+        kind, column = FaultKind.TRUNCATED_TAIL, len(raw.data) + 1
+        message = "the last line is incomplete; its writer was stopped in the middle"
+    return Fault(kind, path, raw.number, raw.offset, raw.length, message, excerpt(raw.data, column), column)

@@ -8,6 +8,8 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Fault, Row, scan
 from rollout_assets.core.records.digest import json_equal
@@ -130,7 +132,7 @@ class Indexer:
             or row.get(TASK_INDEX_KEY) != entry.task_index
             or row.get(ROLLOUT_INDEX_KEY) != entry.rollout_index
             or FAILURE_RECORD_KEY in row
-        ):  # whatever is not a sound result; calling it for every row would be as right, and slower
+        ):  # everything but a sound result, to which the check has nothing to say
             record = checked_row(self.records, row, entry, attempt)
         check_reserved(self.records, rollout_id, attempt)
         self._add(source, line, entry, attempt, record)
@@ -141,45 +143,54 @@ class Indexer:
         """Let a checked row become the outcome of its attempt, unless it repeats one (§8.3, §8.4)."""
         records, row, rollout_id = self.records, line.fields, entry.rollout_id
         key = (rollout_id, attempt)
-        failed_rejudgment = False
-        present = records.payloads.get(key)
-        if present is not None:
+        if row.get(FAILURE_CLASS_KEY) is None:
+            approved = records.rerun_masked and (entry.task_index, entry.rollout_index, attempt) in records.rerun_masked
+            facts = result_facts(row, rerun_approved=bool(approved), classification=records.classification)
+        else:
+            facts = self._failure_facts(source, line, record)
+        outcome = Outcome(
+            rollout_id,
+            attempt,
+            source,
+            line.line,
+            line.offset,
+            line.length,
+            row.get(RUN_ID_KEY),
+            elapsed_seconds(row),
+            facts,
+        )
+        present = records.payloads.setdefault(key, outcome)
+        if present is not outcome:
             repeated = repetition(records, key, self._reader(source, line, attempt))
             if isinstance(repeated, Outcome):
                 self._drop(source, line, key, f"duplicate of {_named(repeated.source, repeated.line, source)}")
                 return
-            failed_rejudgment = repeated
             records.superseded.setdefault(key, []).append(present)
             self._supersede(present, f"re-judged by {_named(source, line.line, present.source)}")
-        if row.get(FAILURE_CLASS_KEY) is None:
-            approved = (entry.task_index, entry.rollout_index, attempt) in records.rerun_masked
-            facts = result_facts(row, rerun_approved=approved, classification=records.classification)
-        else:
-            facts = failure_facts(
-                row,
-                record,
-                saved_answer=isinstance(row.get(RESPONSE_KEY), dict)
-                and keeps_answer_at(source.path, line.offset, line.length, source.skip_keys),
-                failed_rejudgment=failed_rejudgment,
-                classification=records.classification,
-            )
-            facts = self._shared.setdefault(facts, facts)
-            records.count(rollout_id, spending(facts))
-        place = (source, line.line, line.offset, line.length)
-        outcome = Outcome(rollout_id, attempt, *place, row.get(RUN_ID_KEY), elapsed_seconds(row), facts)
-        records.payloads[key] = outcome
-        if records.latest.get(rollout_id, -1) < attempt:
+            facts = replace(facts, failed_rejudgment=repeated)
+            outcome = records.payloads[key] = replace(outcome, facts=facts)
+        if attempt > records.latest.get(rollout_id, -1):
             records.latest[rollout_id] = attempt
+        if facts.failure_class is not None:
+            records.count(rollout_id, spending(facts))
+            if facts.migrated:
+                self._migrated.setdefault(rollout_id, []).append(outcome)
         if facts.omitted:
             records.omitted.add(key)
-        if facts.migrated:
-            self._migrated.setdefault(rollout_id, []).append(outcome)
         if records.open_admissions and row.get(REJUDGE_OPERATION_ID_KEY) is not None:
             self._closing += (
                 (pending, row, rollout_id)
                 for pending in records.open_admissions
                 if names_admission(pending, row, rollout_id)
             )
+
+    def _failure_facts(self, source: SourceFile, line: Row, record: FailureRecord | None) -> OutcomeFacts:
+        """The facts of a failure; the answer it may keep is looked up in the whole row. Equal facts are shared."""
+        answer = isinstance(line.fields.get(RESPONSE_KEY), dict) and keeps_answer_at(
+            source.path, line.offset, line.length, source.skip_keys
+        )
+        facts = failure_facts(line.fields, record, saved_answer=answer, classification=self.records.classification)
+        return self._shared.setdefault(facts, facts)
 
     def _reader(self, source: SourceFile, line: Row, attempt: int) -> RolloutRecord:
         """The row in hand, whole; with its number where an import gave it one."""

@@ -199,7 +199,6 @@ def failure_facts(
     record: FailureRecord | None,
     *,
     saved_answer: bool,
-    failed_rejudgment: bool = False,
     classification: FailureClassificationConfig | None = None,
 ) -> OutcomeFacts:
     """The facts of a row with a failure class.
@@ -208,7 +207,6 @@ def failure_facts(
         row: Whole or projected.
         record: Its failure record, already checked against the row.
         saved_answer: Whether the whole row keeps an answer (`holds_saved_answer`).
-        failed_rejudgment: Whether the row records that judging its predecessor's answer again failed again.
         classification: Explicit classification, if there is one; without one nothing is unclassified.
     """
     label: str = row[FAILURE_CLASS_KEY]
@@ -234,7 +232,6 @@ def failure_facts(
         judge_failure=judge,
         saved_answer=saved_answer,
         migrated=bool(row.get(MIGRATED_KEY)),
-        failed_rejudgment=failed_rejudgment,
         unclassified_execution_failure=execution_failure
         and classification is not None
         and failure_class_of(row, record, classification) is FailureClass.UNCLASSIFIED,
