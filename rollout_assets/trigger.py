@@ -118,7 +118,10 @@ def wait_for(started: StartedRun, *, timeout: float | None = None) -> Outcome:
         answer = _ask(started.url, _STATUS, {"run": started.dagster_run_id})
         status = _refuse(answer, "runOrError", {"Run"})["status"]
         if status in _ENDED:
-            return Outcome(status == "SUCCESS", tuple(_problems(started)))
+            # In a run that succeeded nothing was blocked: an error there is a threshold that was not kept.
+            return Outcome(
+                status == "SUCCESS", tuple(_problems(started, "failed" if status == "SUCCESS" else "blocked"))
+            )
         if deadline is not None and time.monotonic() >= deadline:
             hint = "; is dagster-daemon running?" if status == "QUEUED" else ""
             raise TriggerError(f"{started.page} has not ended after {timeout:g} s, it is {status}{hint}")
@@ -157,8 +160,13 @@ def _repository(url: str, location: str) -> str:
     raise TriggerError(f"the code location {location!r} of {url} has no job {JOB!r}; is it another project's?")
 
 
-def _problems(started: StartedRun) -> list[str]:
-    """The checks that failed and the steps that failed, in the order of events; no sentence twice."""
+def _problems(started: StartedRun, error: str) -> list[str]:
+    """The checks that failed and the steps that failed, in the order of events; no sentence twice.
+
+    Args:
+        started: The run.
+        error: What an error of a check is called.
+    """
     problems: list[str] = []
     cursor: str | None = None
     more = True
@@ -166,18 +174,18 @@ def _problems(started: StartedRun) -> list[str]:
         answer = _ask(started.url, _EVENTS, {"run": started.dagster_run_id, "after": cursor})
         page = _refuse(answer, "runOrError", {"Run"})["eventConnection"]
         for event in page["events"]:
-            sentence = _problem(event)
+            sentence = _problem(event, error)
             if sentence is not None and sentence not in problems:
                 problems.append(sentence)
         cursor, more = page["cursor"], page["hasMore"]
     return problems
 
 
-def _problem(event: dict[str, Any]) -> str | None:
+def _problem(event: dict[str, Any], error: str) -> str | None:
     kind = event["__typename"]
     if kind == "AssetCheckEvaluationEvent" and not event["evaluation"]["success"]:
         check = event["evaluation"]
-        word = "blocked" if check["severity"] == "ERROR" else "warning"
+        word = error if check["severity"] == "ERROR" else "warning"
         return f"{word}: {check['checkName']}: {check['description'] or 'failed'}"
     if kind == "ExecutionStepFailureEvent":
         told = (event["failureMetadata"] or {}).get("description") or (event["error"] or {}).get("message") or "failed"

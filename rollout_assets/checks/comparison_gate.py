@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rollout_assets.assets.metadata import SHOWN_ROWS
-from rollout_assets.checks.partitioned import check_result, partitioned_check
+from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
 from rollout_assets.comparison import Against
 from rollout_assets.policy import Gate
 
@@ -112,7 +112,7 @@ def _broken(figures: Figures, gate: Gate) -> Iterator[str]:
     count, against = figures.regressed.num_rows, f"Against {figures.baseline!r}"
     if gate.max_regressions is not None and count > gate.max_regressions:
         beyond = count - gate.max_regressions
-        yield f"{against}: {count} regressions, {beyond} more than max_regressions = {gate.max_regressions}."
+        yield f"{against}: {counted(count, 'regression')}, {beyond} more than max_regressions = {gate.max_regressions}."
     measured = f"{against}: {figures.measured} of {figures.tasks} tasks are measured on both sides"
     needed = math.ceil((gate.min_coverage_fraction or 0) * figures.tasks - 1e-9)
     if figures.measured < needed:
@@ -126,7 +126,7 @@ def _broken(figures: Figures, gate: Gate) -> Iterator[str]:
 
 def _told(figures: Figures) -> str:
     return (
-        f"Against {figures.baseline!r}: {figures.regressed.num_rows} regressions; {figures.measured} of "
+        f"Against {figures.baseline!r}: {counted(figures.regressed.num_rows, 'regression')}; {figures.measured} of "
         f"{figures.tasks} tasks are measured on both sides ({figures.measured / figures.tasks:.1%})."
     )
 

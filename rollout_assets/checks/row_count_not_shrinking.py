@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import check_result, partitioned_check
+from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
 
 ROW_COUNT_NOT_SHRINKING = partitioned_check(
     "row_count_not_shrinking",
@@ -34,11 +34,11 @@ def row_count_not_shrinking(before: Mapping[str, int] | None, now: Mapping[str, 
     if not lost:
         text = f"{rows} rows, {figures['rows_before']} when it was indexed before."
         return check_result(ROW_COUNT_NOT_SHRINKING, text, passed=True, metadata=figures)
-    told = ", ".join(f"{file} {now.get(file, 0)} rows instead of {before[file]}" for file in lost)
+    told = ", ".join(f"{file} {counted(now.get(file, 0), 'row')} instead of {before[file]}" for file in lost)
     text = (
-        f"{figures['total']} rows fewer than when this run was indexed before: {told}. Find out what cut or replaced "
-        "the file (a restart that does not resume, a copy that is not complete, lines that cannot be read any more) "
-        "and restore it, or index the run once more to accept it as it is."
+        f"{counted(figures['total'], 'row')} fewer than when this run was indexed before: {told}. Find out what cut or "
+        "replaced the file (a restart that does not resume, a copy that is not complete, lines that cannot be read any "
+        "more) and restore it, or index the run once more to accept it as it is."
     )
     places = [
         {"file": file, "rows before": before[file], "rows now": now.get(file, 0), "missing": missing}

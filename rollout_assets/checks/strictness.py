@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import check_result, partitioned_check
+from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
 from rollout_assets.indexing import REWARD_FAULTS, File, IndexSummary
@@ -75,7 +75,7 @@ def _result(
     else:
         description = f"All {rows} rows are sound."
     if ignored:
-        description += f" The policy ignores {ignored} faults that producer_faults lists."
+        description += f" The policy ignores {counted(ignored, 'fault')} that producer_faults lists."
     return check_result(
         spec,
         description,
@@ -99,7 +99,7 @@ def _describe(counts: Mapping[FaultKind, int], first: Fault, *, blocks: bool) ->
         advice = "Mend the producer or the file, then materialize record_index again; nothing downstream runs before."
     else:
         advice = "The run goes on: such rows are masked or left out by rule."
-    return f"{total} {'fault' if total == 1 else 'faults'} ({kinds}). First: {place}. {advice}"
+    return f"{counted(total, 'fault')} ({kinds}). First: {place}. {advice}"
 
 
 def _place(file: File, fault: Fault) -> dict[str, Any]:

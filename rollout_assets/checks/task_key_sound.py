@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import check_result, partitioned_check
+from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
 from rollout_assets.core.compare.advisor import KeyAdvice, finer_keys
 from rollout_assets.core.compare.keys import INPUT_DIGEST
 from rollout_assets.sides import Sides
@@ -40,13 +40,15 @@ def task_key_sound(sides: Sides) -> dg.AssetCheckResult:
             "be joined wrongly, or not at all. Have the producer write `_ng_task_id` or `task_id`."
         )
     if finer:
-        told = ", ".join(f"{entry.split_tasks} tasks hold several values of `{entry.key}`" for entry in finer)
+        told = ", ".join(
+            f"{counted(entry.split_tasks, 'task')} with several values of `{entry.key}`" for entry in finer
+        )
         problems.append(
             f"The key `{sides.key}` is coarse: {told}. If these are different tasks, name a finer key in the policy, "
             f"such as `key: {finer[0].key}`."
         )
     if not problems:
-        text = f"The {sides.table.num_rows} tasks are named by `{sides.key}` ({sides.key_source})."
+        text = f"{counted(sides.table.num_rows, 'task')}, named by `{sides.key}` ({sides.key_source})."
         return check_result(TASK_KEY_SOUND, text, passed=True, metadata=figures)
     places = [_place(entry) for entry in sides.key_advice]
     return check_result(TASK_KEY_SOUND, " ".join(problems), passed=False, metadata=figures, places=places)

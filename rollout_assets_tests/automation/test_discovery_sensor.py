@@ -87,6 +87,20 @@ def test_a_run_that_is_still_being_written_waits(project: Project, monkeypatch: 
     assert requested(tick(project, waiting.cursor)) == [("ingest_run", "run")]
 
 
+def test_the_policy_says_how_long_files_must_rest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROLLOUT_SETTLE_SECONDS")
+    project.write_run("run", ROWS)
+    assert requested(tick(project)) == []
+    (project.root / "policy.yaml").write_text("settle_seconds: 0")
+    assert requested(tick(project)) == [("ingest_run", "run")]
+
+
+def test_a_policy_that_cannot_be_read_fails_the_tick_with_its_place(project: Project) -> None:
+    (project.root / "policy.yaml").write_text("gate:\n  max_regression: 0")
+    with pytest.raises(dg.Failure, match=r"policy.yaml:2: is no policy: gate.max_regression"):
+        tick(project)
+
+
 def test_work_per_tick_is_bounded_and_the_rest_comes_later(project: Project) -> None:
     for number in range(RUNS_PER_TICK + 3):
         project.write_run(f"run-{number}", ROWS)
@@ -135,6 +149,19 @@ def test_a_comparison_is_requested_again_when_its_baseline_was_taken_in_later(pr
     assert requested(result) == [("compare_run", "math/step-2/rollouts")]
     assert project.run("math/step-2/rollouts", job="compare_run").success
     assert requested(tick(project, result.cursor)) == []
+
+
+def test_a_change_of_any_baseline_refreshes_a_comparison_once(project: Project) -> None:
+    (project.root / "policy.yaml").write_text("defaults: {baseline: [previous, first]}")
+    keys = [f"math/step-{number}/rollouts" for number in (1, 2, 3)]
+    for key in keys:
+        project.write_run(key, ROWS)
+        assert project.run(key).success
+    result = tick(project)
+    assert requested(result) == []
+    assert project.run(keys[0]).success  # the first of all, and the one before the second
+    result = tick(project, result.cursor)
+    assert requested(result) == [("compare_run", keys[1]), ("compare_run", keys[2])]
 
 
 def test_the_nightly_sweep_requests_what_is_due_and_adds_its_partitions(project: Project) -> None:
