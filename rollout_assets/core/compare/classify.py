@@ -179,14 +179,14 @@ class Tasks(Sequence[TaskComparison]):
         wanted = {CATEGORIES.index(category) for category in categories}
         return (self[task] for task, category in enumerate(self._categories) if category in wanted)
 
-    def repeated_flips(self) -> Iterator[TaskComparison]:
-        """The flips of both kinds that have several rows on both sides, in order."""
+    def repeated_flips(self) -> Iterator[tuple[str, list[float], list[float]]]:
+        """The flips of both kinds with several rows on both sides, in order: label and finite rewards of each side."""
         wanted = {CATEGORIES.index(category) for category in FLIPS}
-        return (
-            self[task]
-            for task, category in enumerate(self._categories)
-            if category in wanted and all(len(groups.rows(group)) > 1 for _, groups, group in self._groups(task))
-        )
+        for task, category in enumerate(self._categories):
+            if category in wanted:
+                old, new = (_rewards(table, groups.rows(group)) for table, groups, group in self._groups(task))
+                if len(old) > 1 and len(new) > 1:
+                    yield self._joined.labels[task], old, new
 
     def _table(self, side: Side) -> FactTable:
         return self._tables[0 if side == "old" else 1]
@@ -206,14 +206,20 @@ class Tasks(Sequence[TaskComparison]):
 
 def _outcome(table: FactTable, rows: Sequence[int]) -> Outcome:
     """The outcome of `summarize_facts`, without the facts: most tasks are looked at for nothing else."""
+    if len(rows) == 1:
+        only = table.signals(rows[0])
+        return _Outcome(table.finite_reward(rows[0]), only.mask_reason, only.agent_error)
     signals = [table.signals(row) for row in rows]
     masks = [s.mask_reason for s in signals if s.mask_reason is not None]
-    rewards = [table.reward(row) for row, s in zip(rows, signals, strict=True) if s.reward_state == "number"]
     return _Outcome(
-        exact_mean([reward for reward in rewards if reward is not None]),
+        exact_mean(_rewards(table, rows)),
         side_mask(len(signals), masks),
         next((s.agent_error for s in signals if s.agent_error is not None), None),
     )
+
+
+def _rewards(table: FactTable, rows: Sequence[int]) -> list[float]:
+    return [reward for row in rows if (reward := table.finite_reward(row)) is not None]
 
 
 def _anonymous(joined: Joined) -> Iterator[tuple[str, Side, int]]:

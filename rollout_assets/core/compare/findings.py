@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from rollout_assets.core.compare.classify import Side, TaskComparison, Tasks
+from rollout_assets.core.compare.classify import Side, Tasks
 from rollout_assets.core.compare.facts import RowFacts
 from rollout_assets.core.compare.join import ABSENT, Joined
-from rollout_assets.core.compare.sides import exact_mean
+from rollout_assets.core.compare.sides import exact_mean, sample_variance
 from rollout_assets.core.compare.table import FactTable
 
 FindingKind = Literal[
@@ -67,18 +67,16 @@ def side_findings(side: Side, table: FactTable, joined: Joined) -> Iterator[Find
 
 def _is_worth_a_look(table: FactTable, rows: Sequence[int]) -> bool:
     """Whether any of the three findings applies to a task; most tasks have none, and this is cheap to tell."""
-    signals = [table.signals(row) for row in rows]
-    if any(row.odd_mask_value for row in signals):
-        return True
     if len(rows) == 1:
-        return False
+        return table.signals(rows[0]).odd_mask_value
+    signals = [table.signals(row) for row in rows]
     masked = sum(row.mask_reason is not None for row in signals)
     rollouts = [
         (table.task_index(row), s.rollout_index)
         for row, s in zip(rows, signals, strict=True)
         if s.rollout_index is not None and s.file == "output"
     ]
-    return 0 < masked < len(rows) or len(set(rollouts)) < len(rollouts)
+    return any(row.odd_mask_value for row in signals) or 0 < masked < len(rows) or len(set(rollouts)) < len(rollouts)
 
 
 def _odd_masks(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
@@ -128,22 +126,24 @@ class Noise(NamedTuple):
 def noise_of_flips(tasks: Tasks) -> Noise:
     """Tell the flips that the spread of the repeats explains from those it does not."""
     estimated, within = 0, []
-    for task in tasks.repeated_flips():
-        error = standard_error(task)
-        if error is None or task.difference is None:
+    for label, old, new in tasks.repeated_flips():
+        error = standard_error(old, new)
+        if error is None:
             continue
         estimated += 1
-        if abs(task.difference) <= NOISE_STANDARD_ERRORS * error:
+        difference = abs((exact_mean(new) or 0.0) - (exact_mean(old) or 0.0))
+        if difference <= NOISE_STANDARD_ERRORS * error:
             detail = (
-                f"the means differ by {abs(task.difference):.4g}, within {NOISE_STANDARD_ERRORS:g} standard errors "
+                f"the means differ by {difference:.4g}, within {NOISE_STANDARD_ERRORS:g} standard errors "
                 f"({error:.4g} each) of the repeats"
             )
-            within.append(Finding("within_noise", None, task.task, detail))
+            within.append(Finding("within_noise", None, label, detail))
     return Noise(tasks.counts["flipped"] + tasks.counts["flipped_agent_error"], estimated, within)
 
 
-def standard_error(task: TaskComparison) -> float | None:
-    """Standard error of the difference of the means, from the repeats; None unless both sides have repeats."""
-    if task.old is None or task.new is None or task.old.variance is None or task.new.variance is None:
+def standard_error(old: Sequence[float], new: Sequence[float]) -> float | None:
+    """Standard error of the difference of two means, from the spread of the values; None below two values a side."""
+    old_variance, new_variance = sample_variance(old), sample_variance(new)
+    if old_variance is None or new_variance is None:
         return None
-    return math.sqrt(task.old.variance / task.old.reward_rows + task.new.variance / task.new.reward_rows)
+    return math.sqrt(old_variance / len(old) + new_variance / len(new))

@@ -79,9 +79,12 @@ def _digests(table: FactTable, rows: Sequence[int]) -> set[bytes]:
 
 def _shared_digests(table: FactTable, groups: Groups) -> set[bytes]:
     """Digests that a side has under several tasks, or under several task indices."""
-    held: list[bytes] = []
+    held: list[bytes | None] = []
     for group in range(len(groups)):
-        pairs = {(table.digest_bytes(row), table.task_index(row)) for row in groups.rows(group)}
-        held += (digest for digest, _ in pairs if digest is not None)
-    held.sort()
-    return {digest for digest, following in pairwise(held) if digest == following}
+        rows = groups.rows(group)
+        if len(rows) == 1:
+            held.append(table.digest_bytes(rows[0]))
+        else:
+            held += (digest for digest, _ in {(table.digest_bytes(row), table.task_index(row)) for row in rows})
+    known = sorted(digest for digest in held if digest is not None)
+    return {digest for digest, following in pairwise(known) if digest == following}

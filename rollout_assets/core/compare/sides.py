@@ -81,7 +81,7 @@ def summarize_facts(facts: Sequence[RowFacts]) -> TaskSide:
         reward=exact_mean(rewards),
         minimum=min(rewards, default=None),
         maximum=max(rewards, default=None),
-        variance=_variance(rewards),
+        variance=sample_variance(rewards),
         masked=side_mask(len(facts), masks),
         masked_rows=len(masks),
         measured_reward=exact_mean([row.reward for row in counting if row.reward is not None]),
@@ -117,7 +117,8 @@ def exact_mean(values: Sequence[float]) -> float | None:
 _EXACT_SUMMANDS: Final = 2.0**32
 
 
-def _variance(values: Sequence[float]) -> float | None:
+def sample_variance(values: Sequence[float]) -> float | None:
+    """The unbiased variance; None below two values, or when no double holds it."""
     mean = exact_mean(values)
     if mean is None or len(values) < 2:
         return None

@@ -224,6 +224,10 @@ class FactTable(Sequence[RowFacts]):
         """The reward of a row."""
         return self._rewards[row] if self.signals(row).reward_state in ("number", "non_finite") else None
 
+    def finite_reward(self, row: int) -> float | None:
+        """The reward of a row when it enters a mean."""
+        return self._rewards[row] if self.signals(row).reward_state == "number" else None
+
     def task_index(self, row: int) -> int | float | None:
         """The task index of a row."""
         return self._task_indices[row]
