@@ -36,14 +36,13 @@ def test_sensor_runs_and_checks_on_postgresql(tmp_path: Path, monkeypatch: pytes
             ROLLOUT_COMPUTE_LOGS=str(tmp_path / "logs"),
             ROLLOUT_SETTLE_SECONDS="0",
         )
-        # The lines that `init` prints.
-        workspace = home / "workspace.yaml"
-        dagster(["instance", "migrate"], environment)
-        dagster(["sensor", "start", "discover_runs", "-w", str(workspace)], environment)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        log = tmp_path / "daemon.log"
-        with dg.DagsterInstance.get() as instance, daemon(workspace, environment, log) as process:
+        # The lines that `init` prints.
+        workspace, log = home / "workspace.yaml", tmp_path / "daemon.log"
+        dagster(["instance", "migrate"], environment)
+        with daemon(workspace, environment, log) as process, dg.DagsterInstance.get() as instance:
+            dagster(["sensor", "start", "discover_runs", "-w", str(workspace)], environment)
             ended = wait_until(lambda: ended_runs(instance), "the runs that the sensor requests", process, log)
             assert ended == {GOOD[0]: "SUCCESS", GOOD[1]: "SUCCESS", MALFORMED: "FAILURE"}
             assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
