@@ -199,7 +199,8 @@ class RolloutRecords:
         entry = _indexer.expected_entry(self, rollout_id)
         attempt = attempt_index(row)
         _indexer.checked_row(self, row, entry, attempt)
-        _indexer.check_reserved(self, rollout_id, attempt)
+        if attempt >= self.manifest.next_attempt.get(rollout_id, 0):
+            raise _indexer.not_reserved(rollout_id, attempt)
         key = (rollout_id, attempt)
         return key not in self.payloads or not isinstance(
             _indexer.repetition(self, key, _indexer.SavedRow(row)), Outcome

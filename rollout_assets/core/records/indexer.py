@@ -70,6 +70,10 @@ class Indexer:
         """Args: the empty index and the two files."""
         self.records = records
         self.files: dict[File, StrPath] = {"failures": sidecar, "output": output}
+        # Looked up for every row.
+        self._entries = records.expected.entries
+        self._reserved = records.manifest.next_attempt
+        self._run_id = records.manifest.run_id
         self._shared: dict[OutcomeFacts, OutcomeFacts] = {}
         self._next_legacy: dict[str, int] = {}
         self._migrated: dict[str, list[Outcome]] = {}
@@ -123,18 +127,19 @@ class Indexer:
         if source.name == "output" and is_migration_candidate(row) and self._is_leftover(source, line):
             return
         rollout_id = logical_rollout_id(row)
-        entry = expected_entry(self.records, rollout_id)
+        entry = self._entries.get(rollout_id) or expected_entry(self.records, rollout_id)
         attempt = attempt_index(row)
         record = None
         if (
             failure_class is not None
-            or run_id != self.records.manifest.run_id
+            or run_id != self._run_id
             or row.get(TASK_INDEX_KEY) != entry.task_index
             or row.get(ROLLOUT_INDEX_KEY) != entry.rollout_index
             or FAILURE_RECORD_KEY in row
         ):  # everything but a sound result, to which the check has nothing to say
             record = checked_row(self.records, row, entry, attempt)
-        check_reserved(self.records, rollout_id, attempt)
+        if attempt >= self._reserved.get(rollout_id, 0):
+            raise not_reserved(rollout_id, attempt)
         self._add(source, line, entry, attempt, record)
 
     def _add(
@@ -353,18 +358,13 @@ def check_run_identity(records: RolloutRecords, row: Mapping[str, Any]) -> None:
     )
 
 
-def check_reserved(records: RolloutRecords, rollout_id: str, attempt: int) -> None:
-    """Check that an attempt was reserved before it was saved (§8.2, rule 7).
-
-    Raises:
-        RunDataError: `E-NOT-RESERVED` with (rollout id, attempt).
-    """
-    if attempt >= records.manifest.next_attempt.get(rollout_id, 0):
-        raise RunDataError(
-            "E-NOT-RESERVED",
-            f"the outcome {(rollout_id, attempt)} has no reservation in the manifest; the manifest is older than the "
-            "row, restore the newest one",
-        )
+def not_reserved(rollout_id: str, attempt: int) -> RunDataError:
+    """The error for an attempt that was saved without having been reserved (§8.2, rule 7)."""
+    return RunDataError(
+        "E-NOT-RESERVED",
+        f"the outcome {(rollout_id, attempt)} has no reservation in the manifest; the manifest is older than the "
+        "row, restore the newest one",
+    )
 
 
 def repetition(records: RolloutRecords, key: tuple[str, int], row: RolloutRecord | SavedRow) -> Outcome | bool:

@@ -253,6 +253,8 @@ def has_finite_reward(row: Row) -> bool:
 def elapsed_seconds(row: Row) -> float | None:
     """How long the attempt took: the first candidate that is a number greater than 0 (§2.5, decision 15)."""
     value = row.get(ELAPSED_KEY)
+    if type(value) is float and 0 < value < math.inf:
+        return value
     if value is not None and (seconds := _positive(value)) is not None:
         return seconds
     response = row.get(RESPONSE_KEY)

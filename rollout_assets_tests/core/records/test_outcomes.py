@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rollout_assets.core.records import FailureClass, FailureClassificationConfig
 from rollout_assets.core.records.failures import parsed_failure_record
@@ -212,8 +213,9 @@ def test_an_approved_rerun_is_not_final() -> None:
 
 
 def test_a_failed_rejudgment_is_free() -> None:
-    again = failure_facts(failure(label="judge_failed"), None, saved_answer=True, failed_rejudgment=True)
-    assert spending(again) == "free"
+    judged = failure_facts(failure(label="judge_failed"), None, saved_answer=True)
+    assert spending(judged) == "counted"
+    assert spending(replace(judged, failed_rejudgment=True)) == "free"
 
 
 @pytest.mark.parametrize(
