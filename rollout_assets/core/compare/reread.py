@@ -77,7 +77,8 @@ def _is_row_of(facts: RowFacts, row: dict[str, Any]) -> bool:
     now = row_facts(row, file=facts.file, line=facts.line, offset=facts.offset, length=facts.length)
     if facts.file == "failures":
         now = failure_facts(now)
-    # By their text, since NaN equals nothing. A label of another key was read from the
-    # whole row; a digest may be that of the inventory.
-    labels = facts.labels[: len(now.labels)]
-    return repr(now._replace(input_digest=None)) == repr(facts._replace(input_digest=None, labels=labels))
+    # A label of another key was read from the whole row; a digest may be that of the inventory.
+    now = now._replace(input_digest=None)
+    then = facts._replace(input_digest=None, labels=facts.labels[: len(now.labels)])
+    # By their text too, since NaN equals nothing.
+    return now == then or repr(now) == repr(then)
