@@ -10,9 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
 from rollout_assets.cli import main
+from rollout_assets.definitions import defs
 from rollout_assets_tests.conftest import as_jsonl
 from rollout_assets_tests.integration import postgres
 from rollout_assets_tests.integration.processes import daemon, dagster_environment, wait_until
@@ -50,12 +50,11 @@ def test_sensor_runs_and_checks_on_postgresql(tmp_path: Path, monkeypatch: pytes
             for asset in ("record_index", "attempt_outcomes", "task_sides", "comparison_report"):
                 assert instance.get_materialized_partitions(dg.AssetKey(asset)) == set(GOOD)
             assert instance.get_materialized_partitions(dg.AssetKey("producer_faults")) == {*GOOD, MALFORMED}
-            assert checked(instance, "jsonl_strict") == {
-                GOOD[0]: Status.SUCCEEDED,
-                GOOD[1]: Status.SUCCEEDED,
-                MALFORMED: Status.FAILED,
-            }
-            assert set(checked(instance, "reward_strict").values()) == {Status.SUCCEEDED}
+            checks = {key.name: checked(instance, key) for key in defs.resolve_asset_graph().asset_check_keys}
+            assert checks["jsonl_strict"] == {GOOD[0]: "SUCCEEDED", GOOD[1]: "SUCCEEDED", MALFORMED: "FAILED"}
+            assert set(checks["reward_strict"].values()) == {"SUCCEEDED"}
+            for name, states in checks.items():
+                assert {states[run] for run in GOOD} <= {"SUCCEEDED", "FAILED"}, name
 
 
 def write_runs(root: Path) -> None:
@@ -83,9 +82,8 @@ def ended_runs(instance: dg.DagsterInstance) -> dict[str, str] | None:
     return {run.tags["dagster/partition"]: run.status.value for run in runs}
 
 
-def checked(instance: dg.DagsterInstance, name: str) -> dict[str | None, Status]:
+def checked(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dict[str | None, str]:
     """The state of a check by partition; the UI shows a result as missing that is older than the materialization."""
-    key = dg.AssetCheckKey(dg.AssetKey("record_index"), name)
-    found = instance.event_log_storage.get_asset_check_partition_info([key])
-    assert all(info.is_current for info in found)
-    return {info.partition_key: info.latest_execution_status for info in found}
+    found = instance.event_log_storage.get_asset_check_partition_info([check])
+    assert all(info.is_current for info in found), check
+    return {info.partition_key: info.latest_execution_status.value for info in found}
