@@ -213,7 +213,6 @@ class Indexer:
         if source.name == "output" and is_migration_candidate(row):
             for moved in self._migrated.get(rollout_id, ()):
                 if explicit in (None, moved.attempt) and self._is_image(source, line, moved):
-                    self._give(rollout_id, moved.attempt)
                     self._drop_leftover(source, line, moved)
                     return
         counter = self._next_legacy.get(rollout_id, 0)
@@ -229,8 +228,10 @@ class Indexer:
         self._next_legacy[rollout_id] = max(self._next_legacy.get(rollout_id, 0), number + 1)
 
     def _is_leftover(self, source: SourceFile, line: Row) -> bool:
-        """Whether an output row was already moved to the sidecar (§15.3); then it is dropped, its run id checked."""
-        check_run_identity(self.records, line.fields)
+        """Whether an output row was already moved to the sidecar (§15.3); then it is dropped.
+
+        Its run id is that of the moved row, which was checked.
+        """
         try:
             key = (logical_rollout_id(line.fields), attempt_index(line.fields))
         except RunDataError:

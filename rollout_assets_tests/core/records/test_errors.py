@@ -151,6 +151,16 @@ CASES = {
         1,
         ("'q'", "_ng_rollout_index", "1", "0"),
     ),
+    "other rollout index": Case(
+        "E-INDEX",
+        {
+            "inventory": [inventory_row(_ng_rollout_id="q")],
+            "results": [result(_ng_rollout_id="q", _ng_rollout_index=1)],
+        },
+        OUTPUT,
+        1,
+        ("'q'", "_ng_rollout_index"),
+    ),
     "missing index": Case(
         "E-INDEX",
         {

@@ -15,6 +15,7 @@ from rollout_assets.core.records import (
     RunManifest,
     exit_status,
     failures_path_for,
+    indexer,
     logical_rollout_id,
     open_run,
 )
@@ -92,6 +93,7 @@ def test_terminal_timeouts(tmp_path: Path) -> None:
     retried = index(tmp_path / "retried", failures=rows, retry_terminal_timeouts=True)
     assert (retried.failure_count("0-0"), retried.is_final("0-0")) == (2, False)
     assert attempts(retried.pending()) == [("0-0", 2)]
+    assert [records.coverage()["counted_failures"] for records in (kept, retried)] == [1, 2]
     not_sent = record(kind="timeout_exceeded", delivery="not_sent", terminal=True)
     rows = [failure(label="timeout_exceeded", **TERMINAL, _ng_failure_record=not_sent)]
     assert index(tmp_path / "not sent", failures=rows, retry_terminal_timeouts=True).failure_count("0-0") == 0
@@ -170,6 +172,22 @@ def test_only_the_prefix_is_indexed(tmp_path: Path) -> None:
         assert [str(records.disposition(name)) for name in records.expected] == ["success", "unknown"]
     with pytest.raises(RunDataError, match=r"no reservation"):
         load(output, outcome_limits={failures_path_for(output): 0})
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = write_run(tmp_path, results=[result()])
+    scan = indexer.scan
+
+    def scan_and_replace(path: str, **options: Any) -> Any:
+        yield from scan(path, **options)
+        copy = tmp_path / "copy"
+        copy.write_bytes(Path(path).read_bytes())
+        copy.replace(path)
+
+    monkeypatch.setattr(indexer, "scan", scan_and_replace)
+    with pytest.raises(RunDataError) as raised:
+        load(output)
+    assert raised.value.code == "E-FILE-REPLACED"
 
 
 def test_limits_are_of_resolved_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,11 @@ def test_numbering(tmp_path: Path) -> None:
     assert records.next_attempts() == {"0-0": 3, "1-0": 7}
 
 
+def test_a_number_that_a_tagged_row_holds_is_passed_over(tmp_path: Path) -> None:
+    run = {"failures": [failure(attempt=4)], "results": [legacy(result(), attempt=4)], "legacy_import": True}
+    assert [outcome.attempt for outcome in index(tmp_path, **run).payloads.values()] == [4, 5]
+
+
 def test_a_numbered_duplicate_is_one(tmp_path: Path) -> None:
     row = legacy(failure(), attempt=0)
     records = imported(tmp_path, failures=[row, row])

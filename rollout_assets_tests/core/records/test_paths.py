@@ -122,6 +122,11 @@ def test_owners(tmp_path: Path, companion: str, owner: str) -> None:
     assert resolve_rollout_owner(tmp_path / companion) == tmp_path / owner
 
 
+def test_a_dangling_manifest_makes_an_owner(tmp_path: Path) -> None:
+    (tmp_path / "run_manifest.json").symlink_to("nowhere")
+    assert resolve_rollout_owner(tmp_path / "run_failures.jsonl") == tmp_path / "run.jsonl"
+
+
 def test_a_journal_makes_an_owner(tmp_path: Path) -> None:
     (tmp_path / "old_attempts.jsonl").write_text("")
     assert resolve_rollout_owner(tmp_path / "old_failures.jsonl") == tmp_path / "old.jsonl"

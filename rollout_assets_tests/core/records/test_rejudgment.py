@@ -225,6 +225,12 @@ def test_an_open_admission_blocks_its_rollout(tmp_path: Path) -> None:
     assert (records.stopped_count(), attempts(records.pending())) == (1, [])
 
 
+def test_a_final_failure_is_blocked_and_not_stopped(tmp_path: Path) -> None:
+    terminal = {**JUDGED, "_ng_failure_terminal": True}
+    records = index(tmp_path, failures=[terminal], pending_rejudges=[admission(terminal)])
+    assert (records.replay_blocked, records.stopped_count(), records.is_final("0-0")) == (["0-0"], 0, True)
+
+
 def test_a_closed_one_does_not(tmp_path: Path) -> None:
     records = index(tmp_path, failures=[JUDGED], results=[CLOSING], pending_rejudges=[admission(JUDGED)])
     assert records.open_admissions == []
