@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rollout_assets.assets.metadata import SHOWN_ROWS
-from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
+from rollout_assets.checks.partitioned import check_result, counted, partitioned_check, place_in
 from rollout_assets.comparison import Against
 from rollout_assets.policy import Gate
 
@@ -73,7 +73,7 @@ def comparison_gate(report: pa.Table, outcomes: Sequence[Against], gate: Gate) -
         passed=passed,
         severity=dg.AssetCheckSeverity.ERROR,
         metadata=metadata,
-        places=[_place(row) for row in regressed.slice(0, SHOWN_ROWS).to_pylist()],
+        places=[_place(row, several=len(figures) > 1) for row in regressed.slice(0, SHOWN_ROWS).to_pylist()],
     )
 
 
@@ -131,15 +131,11 @@ def _told(figures: Figures) -> str:
     )
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    side = "old" if row["new_rows"] is None else "new"
+def _place(row: dict[str, Any], *, several: bool) -> dict[str, Any]:
     return {
-        "baseline": row["baseline"],
         "task": row["task"],
         "category": row["category"],
-        "old reward": row["old_reward"],
-        "new reward": row["new_reward"],
-        "file": row[f"{side}_file"],
-        "line": row[f"{side}_line"],
-        "byte offset": row[f"{side}_offset"],
+        "old": row["old_reward"],
+        "new": row["new_reward"],
+        **place_in(row, several=several),
     }

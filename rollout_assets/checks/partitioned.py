@@ -58,6 +58,21 @@ def check_result(
     )
 
 
+def place_in(comparison: Mapping[str, Any], *, several: bool) -> dict[str, Any]:
+    """Where a task of a table `comparison_report` stands: the worst row of the new side, or else of the old one.
+
+    One narrow column, which breaks at blanks: the UI lets a wide table push the description out of the window.
+
+    Args:
+        comparison: A row of the table.
+        several: Whether the table has several baselines, so that the one of this task must be told.
+    """
+    side = "old" if comparison["new_rows"] is None else "new"
+    file, line, offset = (comparison[f"{side}_{name}"] for name in ("file", "line", "offset"))
+    place = {"row": f"{side} {file} line {line} (byte {offset})"}
+    return place | ({"baseline": comparison["baseline"]} if several else {})
+
+
 def counted(number: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

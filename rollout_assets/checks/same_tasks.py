@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rollout_assets.assets.metadata import SHOWN_ROWS
-from rollout_assets.checks.partitioned import check_result, partitioned_check
+from rollout_assets.checks.partitioned import check_result, partitioned_check, place_in
 
 SAME_TASKS = partitioned_check(
     "same_tasks",
@@ -44,7 +44,7 @@ def same_tasks(report: pa.Table) -> dg.AssetCheckResult:
     if not bad.num_rows:
         return check_result(SAME_TASKS, " ".join(told), passed=True, metadata=figures)
     advice = "Compare runs of one data set, or see whether the runs are complete and the task key is the right one."
-    places = [_place(row) for row in bad.slice(0, SHOWN_ROWS).to_pylist()]
+    places = [_place(row, several=len(told) > 1) for row in bad.slice(0, SHOWN_ROWS).to_pylist()]
     return check_result(SAME_TASKS, " ".join([*told, advice]), passed=False, metadata=figures, places=places)
 
 
@@ -56,17 +56,9 @@ def _told(baseline: str, common: int, apart: int, different: int) -> str:
     )
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
+def _place(row: dict[str, Any], *, several: bool) -> dict[str, Any]:
     if row["inputs"] == "different":
         problem = "different inputs"
     else:
         problem = "only in the baseline" if row["new_rows"] is None else "only in the run"
-    side = "old" if row["new_rows"] is None else "new"
-    return {
-        "baseline": row["baseline"],
-        "task": row["task"],
-        "problem": problem,
-        "file": row[f"{side}_file"],
-        "line": row[f"{side}_line"],
-        "byte offset": row[f"{side}_offset"],
-    }
+    return {"task": row["task"], "problem": problem, **place_in(row, several=several)}

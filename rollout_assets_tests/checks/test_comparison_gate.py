@@ -102,8 +102,7 @@ def test_the_largest_losses_are_listed_first() -> None:
     places = [record.data for record in result.metadata["places"].value.records]
     assert [place["task"] for place in places] == [f"t{n:02}" for n in range(30)]
     assert places[0] == {
-        "baseline": "base", "task": "t00", "category": "flipped", "old reward": 1.0, "new reward": 0.0,
-        "file": "output", "line": 7, "byte offset": 70,
+        "task": "t00", "category": "flipped", "old": 1.0, "new": 0.0, "row": "new output line 7 (byte 70)",
     }  # fmt: skip
 
 
@@ -113,6 +112,8 @@ def test_every_baseline_must_be_kept() -> None:
     assert not result.passed
     assert "Against 'other': 1 regression," in (result.description or "")
     assert "'base'" not in (result.description or "")
+    [place] = result.metadata["places"].value.records
+    assert place.data["baseline"] == "other"
 
 
 @pytest.mark.parametrize(
@@ -153,4 +154,4 @@ def test_the_gate_of_the_group_is_held_against_a_run(project: Project) -> None:
     assert failed.partition == "math/2/rollouts"
     assert "1 regression, 1 more than max_regressions = 0" in (failed.description or "")
     [place] = failed.metadata["places"].value.records
-    assert (place.data["task"], place.data["line"], place.data["byte offset"]) == ("a", 1, 0)
+    assert (place.data["task"], place.data["row"]) == ("a", "new output line 1 (byte 0)")

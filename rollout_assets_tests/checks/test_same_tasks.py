@@ -46,5 +46,5 @@ def test_different_inputs_are_listed_before_missing_tasks() -> None:
     assert result.metadata["total"].value == 42
     places = [record.data for record in result.metadata["places"].value.records]
     assert len(places) == 30
-    assert (places[0]["task"], places[0]["problem"], places[0]["line"]) == ("z", "different inputs", 7)
+    assert places[0] == {"task": "z", "problem": "different inputs", "row": "new output line 7 (byte 70)"}
     assert {place["problem"] for place in places[1:]} == {"only in the baseline"}
