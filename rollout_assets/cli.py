@@ -315,3 +315,21 @@ def show_policy_schema() -> None:
     from rollout_assets.policy import policy_schema
 
     click.echo(json.dumps(policy_schema(), indent=2))
+
+
+@main.command("check")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check_runs(runs: tuple[Path, ...], as_json: bool) -> None:
+    """Check every line of runs strictly; print each fault as path:line:column: kind: message.
+
+    RUNS are results files, or folders of which every run is checked, sidecars included. Only reads. Exits with 0 when
+    all is sound, with 1 when there is a fault or a file cannot be read.
+    """
+    from rollout_assets.check_command import check
+    from rollout_assets.core.errors import RunDataError
+
+    try:
+        sys.exit(check(runs, as_json=as_json))
+    except RunDataError as error:
+        raise click.ClickException(str(error)) from None

@@ -11,20 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rollout_assets.core.compare.facts import RowFacts, row_facts
-from rollout_assets.core.compare.rows import strict_reward
 from rollout_assets.core.discovery import DiscoveredRun
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import written_beside
-from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
-from rollout_assets.core.jsonl.faults import excerpt
+from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.records.identity import logical_rollout_id
-from rollout_assets.core.records.paths import failures_path_for
+from rollout_assets.core.run_scan import File, scan_run
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
 
 ROWS_PER_GROUP = 50_000
@@ -34,7 +32,6 @@ KEPT_FAULTS = 30
 #: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
 REWARD_FAULTS = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
 
-File = Literal["output", "failures"]
 Progress = Callable[[int], None]
 
 
@@ -68,27 +65,18 @@ def index_run(
         RunDataError: `E-UNREADABLE` when a file cannot be opened or read. Bad content never raises.
     """
     summary = IndexSummary()
-    sidecar = failures_path_for(run.output)
-    files: list[tuple[File, Path]] = [("output", run.output)]
-    if sidecar.is_file():
-        files.append(("failures", sidecar))
     with (
         _table_writer(RECORD_INDEX, records_path) as add_record,
         _table_writer(PRODUCER_FAULTS, faults_path) as add_fault,
     ):
-        for file, path in files:
-            for line in scan(path):
-                progress(line.length)
-                if isinstance(line, Fault):
-                    summary.add_fault(file, line)
-                    add_fault(_fault_record(file, line))
-                    continue
-                facts = row_facts(line.fields, file=file, line=line.line, offset=line.offset, length=line.length)
-                if facts.reward_state == "not_a_number":
-                    fault = _reward_fault(path, line)
-                    summary.add_fault(file, fault)
-                    add_fault(_fault_record(file, fault))
+        for file, line in scan_run(run.output):
+            progress(line.length)
+            if isinstance(line, Fault):
+                summary.add_fault(file, line)
+                add_fault(_fault_record(file, line))
+            else:
                 summary.rows[file] += 1
+                facts = row_facts(line.fields, file=file, line=line.line, offset=line.offset, length=line.length)
                 add_record(_index_record(line.fields, facts))
     return summary
 
@@ -155,25 +143,6 @@ def _fault_record(file: File, fault: Fault) -> tuple[Any, ...]:
         str(fault.kind),
         fault.message,
         fault.excerpt,
-    )
-
-
-def _reward_fault(path: Path, row: Row) -> Fault:
-    """The fault of a row whose reward is neither a number nor null (compare.md §1.3)."""
-    try:
-        strict_reward(row.fields)
-    except RunDataError as error:
-        message = error.reason
-    else:
-        raise AssertionError("only called for rewards that are no number")
-    return Fault(
-        FaultKind.REWARD_NOT_A_NUMBER, str(path), row.line, row.offset, row.length, message, _reward_excerpt(row)
-    )
-
-
-def _reward_excerpt(row: Row) -> str:
-    return excerpt(
-        json.dumps({"reward": row.fields.get("reward")}, ensure_ascii=False).encode("utf-8", "backslashreplace")
     )
 
 
