@@ -13,7 +13,8 @@ import dagster as dg
 from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
-from rollout_assets.indexing import REWARD_FAULTS, File, IndexSummary
+from rollout_assets.core.run_scan import File
+from rollout_assets.indexing import REWARD_FAULTS, IndexSummary
 from rollout_assets.policy import Severity
 
 #: Characters of an excerpt shown in the table of places; `producer_faults` holds all of it.
