@@ -130,7 +130,7 @@ def test_the_comparison_names_the_tasks_that_got_worse(page: playwright.Page, sc
     assert worse >= {"divisors-360", "sum-of-squares", "geometric-tail"}
     page.get_by_text("[Show Markdown]").first.click()
     page.get_by_role("heading", name="Flips").first.wait_for()
-    page.screenshot(path=screenshots / "report.png")
+    page.screenshot(path=screenshots / "report.png", animations="disabled")
     report = page.get_by_role("dialog").inner_text()
     assert re.search(r"sum-of-squares\s+1\.0 .*\s+0\.5 ", report)
 
