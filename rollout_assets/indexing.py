@@ -20,8 +20,11 @@ from rollout_assets.core.compare.facts import RowFacts, row_facts
 from rollout_assets.core.discovery import DiscoveredRun
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import written_beside
-from rollout_assets.core.jsonl import Fault, FaultKind
+from rollout_assets.core.jsonl import Fault, FaultKind, Row
 from rollout_assets.core.records.identity import logical_rollout_id
+from rollout_assets.core.records.outcomes import Spending, is_final, spending
+from rollout_assets.core.records.paths import failures_path_for
+from rollout_assets.core.records.timeline import sidecar_facts
 from rollout_assets.core.run_scan import File, scan_run
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
 
@@ -77,11 +80,19 @@ def index_run(
             else:
                 summary.rows[file] += 1
                 facts = row_facts(line.fields, file=file, line=line.line, offset=line.offset, length=line.length)
-                add_record(_index_record(line.fields, facts))
+                add_record(_index_record(line.fields, facts, *_spends_and_final(run.output, file, line)))
     return summary
 
 
-def _index_record(row: dict[str, Any], facts: RowFacts) -> tuple[Any, ...]:
+def _spends_and_final(output: Path, file: File, row: Row) -> tuple[bool, bool]:
+    """Whether a row spends an attempt, and whether it is final if it stands (records.md §9.1, §10.2)."""
+    if file == "output":
+        return False, True
+    outcome = sidecar_facts(failures_path_for(output), row)
+    return spending(outcome) is Spending.COUNTED, is_final(outcome, retry_terminal_timeouts=False)
+
+
+def _index_record(row: dict[str, Any], facts: RowFacts, spends_attempt: bool, final: bool) -> tuple[Any, ...]:
     """The values of a row in the order of `RECORD_INDEX`."""
     return (
         facts.file,
@@ -105,6 +116,8 @@ def _index_record(row: dict[str, Any], facts: RowFacts) -> tuple[Any, ...]:
         facts.failure_kind,
         bool(row.get("_ng_failure_terminal")),
         row.get("_ng_failure_counts_as_zero") is True,
+        spends_attempt,
+        final,
         facts.evidence,
         facts.agent_error,
         facts.elapsed_seconds,

@@ -14,18 +14,23 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rollout_assets.core.compare.keys import ALL_KEYS
 from rollout_assets.core.errors import RunDataWarning
 from rollout_assets.core.records import ReadingMode, RolloutRecords, TimelineEntry, open_run, timeline
-from rollout_assets.tables import ATTEMPT_OUTCOMES
+from rollout_assets.tables import ATTEMPT_OUTCOMES, key_column
 
 _IDENTITY = ["task_index", "rollout_index"]
+#: What the timeline does not know of a row, and the index does.
+_FROM_INDEX = ["task", "reward", "mask_reason"]
 _COPIED = [
     "file",
     "line",
     "offset",
     "length",
     "rollout_id",
+    "task",
     *_IDENTITY,
     "attempt_index",
     "reward",
@@ -67,9 +72,9 @@ def _mode(records: RolloutRecords) -> ReadingMode:
 
 def _table(entries: Sequence[TimelineEntry], index: pa.Table) -> pa.Table:
     """The timeline as a table, with what the index knows of each row."""
-    wanted = index.select(["file", "line", "reward", "mask_reason"]).to_pylist()
+    wanted = _with_task(index).select(["file", "line", *_FROM_INDEX]).to_pylist()
     known = {(row["file"], row["line"]): row for row in wanted}
-    nothing = {"reward": None, "mask_reason": None}
+    nothing = dict.fromkeys(_FROM_INDEX)
     rows = []
     for entry in entries:
         indexed = known.get((entry.file, entry.line), nothing)
@@ -83,8 +88,10 @@ def fold_rows(index: pa.Table) -> pa.Table:
     The vectorised twin of `core.records.rows_only_timeline`: of the failures of a (task index, rollout index) the last
     one in file order stands, and none when the output has that pair.
     """
-    rows = index.select([*_COPIED, "evidence", "failure_terminal", "counts_as_zero"]).to_pandas(
-        types_mapper=pd.ArrowDtype
+    rows = (
+        _with_task(index)
+        .select([*_COPIED, "evidence", "spends_attempt", "final"])
+        .to_pandas(types_mapper=pd.ArrowDtype)
     )
     in_sidecar = (rows["file"] == "failures").astype(bool)
     evidence = in_sidecar & rows["evidence"].astype(bool)
@@ -108,11 +115,14 @@ def fold_rows(index: pa.Table) -> pa.Table:
     outcomes.loc[scored, "disposition"] = "success"
     outcomes["selected"] = reasons.isna()
     outcomes["dropped_because"] = reasons
-    outcomes["counted"] = failures & ~rows["failure_terminal"].astype(bool) & ~rows["counts_as_zero"].astype(bool)
-    outcomes["final"] = (
-        ~in_sidecar | rows["failure_terminal"].astype(bool) | rows["counts_as_zero"].astype(bool)
-    ) & reasons.isna()
+    outcomes["counted"] = failures & rows["spends_attempt"].astype(bool)
+    outcomes["final"] = rows["final"].astype(bool) & reasons.isna()
     return pa.Table.from_pandas(outcomes, schema=ATTEMPT_OUTCOMES.schema, preserve_index=False)
+
+
+def _with_task(index: pa.Table) -> pa.Table:
+    """The index with the label of each row under the first task key that the row carries."""
+    return index.append_column("task", pc.coalesce(*(index[key_column(key)] for key in ALL_KEYS)))
 
 
 def _last_line(rows: pd.DataFrame) -> pd.Series:

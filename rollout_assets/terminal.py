@@ -66,8 +66,8 @@ def _place(place: Mapping[str, Any]) -> str:
     """One place on one line: a fault with its byte, or whatever else a check lists."""
     if "kind" not in place:
         return ", ".join(f"{name} {value}" for name, value in place.items() if value is not None)
-    byte = place["byte offset"] + place["column"] - 1
-    return f"{place['file']} line {place['line']}, byte {byte}: {place['kind']}: {place['message']}"
+    where = f"{place['file']} line {place['line']}, byte {place['byte offset']}"
+    return f"{where}: {place['kind']}: {place['message']}"
 
 
 def show_reports(settings: Settings, results: list[IngestResult], console: Console) -> None:
@@ -88,7 +88,7 @@ def show_places(settings: Settings, console: Console) -> None:
         ("Dagster", settings.dagster_home),
     ):
         console.print(f"{name:8} {escape(str(path))}", soft_wrap=True, highlight=False)
-    console.print("\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000\n")
+    console.print("\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000/asset-groups\n")
     console.print(f"    {escape(_ui_command(settings))}\n", soft_wrap=True, highlight=False)
 
 

@@ -21,10 +21,11 @@ FAILURE = st.fixed_dictionaries(
     {
         "_ng_task_index": INDEX,
         "_ng_rollout_index": INDEX,
-        "_ng_failure_class": st.sampled_from(["agent_run_error", "kill_shaped", "skipped"]),
+        "_ng_failure_class": st.sampled_from(["agent_run_error", "agent_timeout", "kill_shaped", "skipped"]),
         "_ng_failure_terminal": st.booleans(),
         "_ng_omitted_rollout": st.booleans(),
         "_ng_failure_counts_as_zero": st.booleans(),
+        "response": st.sampled_from([None, {}, {"output": [1]}]),
     }
 )
 
@@ -39,7 +40,7 @@ def test_the_table_is_folded_like_the_rows(results: list[dict[str, object]], fai
         index_run(find_run(root, "run"), root / "index.parquet", root / "faults.parquet")
         folded = fold_rows(pq.read_table(root / "index.parquet")).to_pylist()
         expected = rows_only_timeline(root / "run.jsonl")
-    fields = ("file", "line", "offset", "length", "rollout_id", "selected", "disposition")
+    fields = ("file", "line", "offset", "length", "rollout_id", "selected", "disposition", "counted", "final")
 
     def reason(text: str | None) -> str | None:
         return text and text.split(":")[0]

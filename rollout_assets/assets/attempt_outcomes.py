@@ -49,7 +49,7 @@ def _metadata(store: Store, key: str, outcomes: RunOutcomes) -> dict[str, Any]:
     table = outcomes.table
     standing = table.filter(table["selected"])
     dropped = table.filter(pc.invert(table["selected"]))
-    shown = dropped.select(["file", "line", "rollout_id", "attempt_index", "failure_class", "dropped_because"])
+    shown = dropped.select(["file", "line", "task", "rollout_id", "attempt_index", "failure_class", "dropped_because"])
     metadata: dict[str, Any] = {
         **row_count(table.num_rows),
         "read_by": str(outcomes.mode),

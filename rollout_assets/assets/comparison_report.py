@@ -83,17 +83,19 @@ def _metadata(compared: list[tuple[Comparison, Reports]]) -> dict[str, Any]:
     first, reports = compared[0]
     metadata: dict[str, Any] = {
         "baseline": first.baseline,
-        **_counts(first),
-        "task_key": first.result.new_key,
-        "key_source": first.result.key_source,
-        "findings": len(first.result.findings),
         "report": dg.MetadataValue.md("\n\n".join(_for_the_ui(reports) for _, reports in compared)),
-        "report_markdown_file": dg.MetadataValue.path(str(reports.markdown_path)),
-        "report_json_file": dg.MetadataValue.path(str(reports.json_path)),
     }
     flips = [flip for comparison, _ in compared for flip in _flips(comparison)]
     if flips:
         metadata["flips"] = shown_table(flips)
+    metadata |= {
+        **_counts(first),
+        "task_key": first.result.new_key,
+        "key_source": first.result.key_source,
+        "findings": len(first.result.findings),
+        "report_markdown_file": dg.MetadataValue.path(str(reports.markdown_path)),
+        "report_json_file": dg.MetadataValue.path(str(reports.json_path)),
+    }
     if len(compared) > 1:
         lines = [
             {"baseline": comparison.baseline, **_counts(comparison), "report": str(files.markdown_path)}
@@ -112,8 +114,8 @@ def _flips(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for task in comparison.result.tasks.of("flipped", "flipped_agent_error"):
         yield {
             "task": task.task,
+            "this run": "better" if task.winner == "new" else "worse",
             "category": task.category,
-            "winner": task.winner,
             "old": task.old and task.old.reward,
             "new": task.new and task.new.reward,
             "baseline": comparison.baseline,

@@ -9,13 +9,13 @@ from uuid import uuid4
 import dagster as dg
 import pyarrow.parquet as pq
 
-from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count
+from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count, shown_table
 from rollout_assets.assets.raw_run import RAW_RUN
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.partitioned import not_judged
 from rollout_assets.checks.reward_finite import REWARD_COLUMNS, REWARD_FINITE, reward_finite
 from rollout_assets.checks.row_count_not_shrinking import ROW_COUNT_NOT_SHRINKING, row_count_not_shrinking
-from rollout_assets.checks.strictness import JSONL_STRICT, REWARD_STRICT, blocking_reason, judge
+from rollout_assets.checks.strictness import JSONL_STRICT, REWARD_STRICT, blocking_reason, judge, place
 from rollout_assets.core.discovery import DiscoveredRun, find_run
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.indexing import IndexSummary, index_run
@@ -65,7 +65,7 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         records, faults = spool / "record_index.parquet", spool / "producer_faults.parquet"
         summary = index_run(run, records, faults)
         _check_unchanged(store, run)
-        yield dg.Output(faults, "producer_faults", metadata=row_count(summary.counts.total()))
+        yield dg.Output(faults, "producer_faults", metadata=_fault_metadata(summary))
         results = [
             *judge(summary, key, severities),
             reward_finite(pq.read_table(records, columns=REWARD_COLUMNS)),
@@ -97,6 +97,13 @@ def _check_unchanged(store: Store, run: DiscoveredRun) -> None:
 
 def _counts(summary: IndexSummary) -> dict[str, int]:
     return {str(kind): number for kind, number in summary.counts.items()}
+
+
+def _fault_metadata(summary: IndexSummary) -> dict[str, Any]:
+    metadata: dict[str, Any] = row_count(summary.counts.total()) | _counts(summary)
+    if summary.faults:
+        metadata["places"] = shown_table([place(file, fault) for file, fault in summary.faults])
+    return metadata
 
 
 def _metadata(run: DiscoveredRun, summary: IndexSummary) -> dict[str, Any]:

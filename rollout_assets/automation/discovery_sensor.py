@@ -45,14 +45,18 @@ def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspa
     requests = [_ingest_request(run) for run in chosen] + _comparison_requests(store, policy, discovery, due)
     if discovery.rejected:
         context.log.warning(summary)
-    seen.update({run.key: run.fingerprint for run in chosen})
-    known = {run.key for run in discovery.runs}
+    # What is taken in says so itself; the cursor only holds what was requested and is still on its way.
+    on_its_way = {
+        run.key: run.fingerprint
+        for run in discovery.runs
+        if run.fingerprint == seen.get(run.key) and not store.is_taken_in(run.key, run.fingerprint)
+    }
     return dg.SensorResult(
         skip_reason=None if requests else f"Nothing to do: {summary}",
         dynamic_partitions_requests=[ROLLOUT_RUNS.build_add_request([run.key for run in chosen])] if chosen else [],
         run_requests=requests,
         asset_events=[observation_of(run) for run in chosen],
-        cursor=json.dumps({key: value for key, value in seen.items() if key in known}),
+        cursor=json.dumps(on_its_way | {run.key: run.fingerprint for run in chosen}),
     )
 
 

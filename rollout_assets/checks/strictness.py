@@ -88,14 +88,14 @@ def _result(
             **({"ignored_faults": ignored} if ignored else {}),
             **{f"faults_{kind}": number for kind, number in counts.items()},
         },
-        places=[_place(file, fault) for file, fault in faults],
+        places=[place(file, fault) for file, fault in faults],
     )
 
 
 def _describe(counts: Mapping[FaultKind, int], first: Fault, *, blocks: bool) -> str:
     total = sum(counts.values())
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
-    place = f"{first.path}:{first.line} (byte {first.offset + first.column - 1}): {first.message}"
+    place = f"{first.path}:{first.line} (byte {first.byte}): {first.message}"
     if blocks:
         advice = "Mend the producer or the file, then materialize record_index again; nothing downstream runs before."
     else:
@@ -103,12 +103,13 @@ def _describe(counts: Mapping[FaultKind, int], first: Fault, *, blocks: bool) ->
     return f"{counted(total, 'fault')} ({kinds}). First: {place}. {advice}"
 
 
-def _place(file: File, fault: Fault) -> dict[str, Any]:
+def place(file: File, fault: Fault) -> dict[str, Any]:
+    """A fault as a line of a table: the byte offset is that of the fault, not of its line."""
     return {
         "file": file,
         "line": fault.line,
-        "byte offset": fault.offset,
         "column": fault.column,
+        "byte offset": fault.byte,
         "kind": str(fault.kind),
         "message": fault.message,
         "excerpt": _narrow(fault),

@@ -77,7 +77,7 @@ def test_a_malformed_run_is_stopped_here_and_in_every_later_run(
     [place] = found.metadata["places"].value.records
     assert place.data["line"] == 2
     assert place.data["kind"] == kind
-    assert place.data["byte offset"] == offset
+    assert place.data["byte offset"] == offset + column - 1
     assert place.data["column"] == column
     other = "reward_strict" if name == "jsonl_strict" else "jsonl_strict"
     assert check(result, other).passed

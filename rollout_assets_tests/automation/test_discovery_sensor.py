@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from datetime import UTC, datetime
@@ -121,7 +122,15 @@ def test_a_run_that_vanished_leaves_the_cursor(project: Project) -> None:
     first = tick(project)
     output.unlink()
     project.write_run("other", ROWS)
-    assert "run" not in eval(tick(project, first.cursor).cursor or "")
+    assert "run" not in json.loads(tick(project, first.cursor).cursor or "")
+
+
+def test_the_cursor_forgets_what_is_taken_in(project: Project) -> None:
+    project.write_run("run", ROWS)
+    first = tick(project)
+    assert json.loads(first.cursor or "")
+    assert project.run("run").success
+    assert json.loads(tick(project, first.cursor).cursor or "") == {}
 
 
 def test_what_cannot_be_a_run_is_named_in_the_tick(project: Project) -> None:

@@ -60,6 +60,11 @@ class Fault:
     column: int = 1
 
     @property
+    def byte(self) -> int:
+        """Byte of the file, from 0, at which the fault was seen."""
+        return self.offset + self.column - 1
+
+    @property
     def row_is_readable(self) -> bool:
         """Whether the row can be used in spite of the fault."""
         return self.kind in READABLE

@@ -251,12 +251,12 @@ def _simple_row(path: StrPath, file: File, line: Row) -> _SimpleRow:
     except RunDataError:
         attempt = None
     evidence = evidence_kind(row) if file == "failures" and row.get(EVIDENCE_KEY) else None
-    facts = result_facts(row) if file == "output" else _simple_failure(path, line)
+    facts = result_facts(row) if file == "output" else sidecar_facts(path, line)
     place = (line.line, line.offset, line.length)
     return _SimpleRow(*place, rollout_id, attempt, _simple_identity(row), evidence, facts)
 
 
-def _simple_failure(path: StrPath, line: Row) -> OutcomeFacts:
+def sidecar_facts(path: StrPath, line: Row) -> OutcomeFacts:
     """The facts of a sidecar row, whatever it carries: here every row of a sidecar is a failure."""
     row = line.fields
     label = row.get(FAILURE_CLASS_KEY)
