@@ -160,7 +160,7 @@ class Indexer:
             line.line,
             line.offset,
             line.length,
-            row.get(RUN_ID_KEY),
+            None if row.get(RUN_ID_KEY) is None else self._run_id,  # equal by now, and one string for all rows
             elapsed_seconds(row),
             facts,
         )

@@ -13,7 +13,7 @@ import msgspec
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Fault, FaultKind, scan
 from rollout_assets.core.records.digest import canonical_json
-from rollout_assets.core.records.identity import index_field, logical_rollout_id
+from rollout_assets.core.records.identity import logical_rollout_id
 from rollout_assets.core.records.keys import ROLLOUT_INDEX_KEY, TASK_INDEX_KEY
 from rollout_assets.core.records.reading import (
     FileIdentity,
@@ -107,7 +107,7 @@ class Inventory(Mapping[str, dict[str, Any]]):
             raise RunDataError(
                 "E-DUP-ID", f"the rollout id {rollout_id!r} stands twice in the inventory; ids must be unique"
             )
-        task, rollout = index_field(row, TASK_INDEX_KEY), index_field(row, ROLLOUT_INDEX_KEY)
+        task, rollout = row.get(TASK_INDEX_KEY), row.get(ROLLOUT_INDEX_KEY)  # integers or null: the id saw to that
         self.entries[rollout_id] = InventoryEntry(rollout_id, len(self.entries), task, rollout, line, offset, length)
 
     def __getitem__(self, rollout_id: str) -> dict[str, Any]:
