@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rollout_assets.core.compare.facts import RowFacts, row_facts
+from rollout_assets.core.compare.keys import ALL_KEYS
 from rollout_assets.core.discovery import DiscoveredRun
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import written_beside
@@ -26,9 +27,10 @@ from rollout_assets.core.records.outcomes import Spending, is_final, spending
 from rollout_assets.core.records.paths import failures_path_for
 from rollout_assets.core.records.timeline import sidecar_facts
 from rollout_assets.core.run_scan import File, scan_run
-from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
+from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table, key_column
 
 ROWS_PER_GROUP = 50_000
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 #: Faults of each kind kept for messages and metadata; all of them are in the table.
 KEPT_FAULTS = 30
 
@@ -69,8 +71,8 @@ def index_run(
     """
     summary = IndexSummary()
     with (
-        _table_writer(RECORD_INDEX, records_path) as add_record,
-        _table_writer(PRODUCER_FAULTS, faults_path) as add_fault,
+        _table_writer(RECORD_INDEX, _RECORD_COLUMNS, records_path) as add_record,
+        _table_writer(PRODUCER_FAULTS, PRODUCER_FAULTS.schema.names, faults_path) as add_fault,
     ):
         for file, line in scan_run(run.output):
             progress(line.length)
@@ -92,38 +94,47 @@ def _spends_and_final(output: Path, file: File, row: Row) -> tuple[bool, bool]:
     return spending(outcome) is Spending.COUNTED, is_final(outcome, retry_terminal_timeouts=False)
 
 
+#: The columns of `RECORD_INDEX` in the order of `_index_record`.
+_RECORD_COLUMNS = (
+    *(
+        name
+        for field_name in RowFacts._fields
+        for name in ([key_column(key) for key in ALL_KEYS] if field_name == "labels" else [field_name])
+    ),
+    "rollout_id",
+    "run_id",
+    "failure_terminal",
+    "counts_as_zero",
+    "spends_attempt",
+    "final",
+)
+
+
 def _index_record(row: dict[str, Any], facts: RowFacts, spends_attempt: bool, final: bool) -> tuple[Any, ...]:
-    """The values of a row in the order of `RECORD_INDEX`."""
+    """The values of a row in the order of `_RECORD_COLUMNS`: its facts as they are, then what else is indexed."""
+    file, line, offset, length, task, rollout, attempt, labels, tasksets, *signals = facts
+    *signals, read, written, model, digest = signals
     return (
-        facts.file,
-        facts.line,
-        facts.offset,
-        facts.length,
+        file,
+        line,
+        offset,
+        length,
+        _integer(task),
+        _integer(rollout),
+        _integer(attempt),
+        *labels,
+        None if tasksets is None else json.dumps(tasksets, sort_keys=True),
+        *signals,
+        _integer(read),
+        _integer(written),
+        model,
+        digest,
         _rollout_id(row),
-        _integer(facts.task_index),
-        _integer(facts.rollout_index),
-        _integer(facts.attempt_index),
         _text(row.get("_ng_run_id")),
-        *facts.labels,
-        None if facts.tasksets is None else json.dumps(facts.tasksets, sort_keys=True),
-        facts.input_digest,
-        facts.reward,
-        facts.reward_state,
-        facts.mask_sample,
-        facts.odd_mask_value,
-        facts.mask_reason,
-        facts.failure_class,
-        facts.failure_kind,
         bool(row.get("_ng_failure_terminal")),
         row.get("_ng_failure_counts_as_zero") is True,
         spends_attempt,
         final,
-        facts.evidence,
-        facts.agent_error,
-        facts.elapsed_seconds,
-        _integer(facts.input_tokens),
-        _integer(facts.output_tokens),
-        facts.model,
     )
 
 
@@ -136,7 +147,7 @@ def _rollout_id(row: dict[str, Any]) -> str | None:
 
 def _integer(value: float | None) -> int | None:
     """An index as the 64-bit integer of its column; what is none (the scan reports it) has no identity there."""
-    if value is None or value != int(value) or not -(2**63) <= value < 2**63:
+    if value is None or value != int(value) or not _INT64_MIN <= value <= _INT64_MAX:
         return None
     return int(value)
 
@@ -160,22 +171,22 @@ def _fault_record(file: File, fault: Fault) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _table_writer(table: Table, path: Path) -> Iterator[Callable[[tuple[Any, ...]], None]]:
-    """Give a function that adds one record; full row groups are written as they fill up."""
+def _table_writer(table: Table, names: Sequence[str], path: Path) -> Iterator[Callable[[tuple[Any, ...]], None]]:
+    """Give a function that adds one record (values in the order of `names`); full row groups are written as they fill."""
     waiting: list[tuple[Any, ...]] = []
     with written_beside(path) as temporary, pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer:
 
         def add(record: tuple[Any, ...]) -> None:
             waiting.append(record)
             if len(waiting) == ROWS_PER_GROUP:
-                writer.write_table(_arrow(table, waiting))
+                writer.write_table(_arrow(table, names, waiting))
                 waiting.clear()
 
         yield add
-        writer.write_table(_arrow(table, waiting))
+        writer.write_table(_arrow(table, names, waiting))
 
 
-def _arrow(table: Table, records: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns: Sequence[Sequence[Any]] = list(zip(*records, strict=True)) or [()] * len(table.columns)
-    arrays = [pa.array(values, column.type) for values, column in zip(columns, table.columns, strict=True)]
+def _arrow(table: Table, names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> pa.Table:
+    values = dict(zip(names, zip(*records, strict=True), strict=True)) if records else dict.fromkeys(names, ())
+    arrays = [pa.array(values[column.name], column.type) for column in table.columns]
     return pa.Table.from_arrays(arrays, schema=table.schema)

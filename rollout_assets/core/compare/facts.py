@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rollout_assets.core.compare.digest import input_digest
 from rollout_assets.core.compare.errors import CompareInputError
-from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX, identity_of, lookup, number_or_none
+from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX, identity_of, identity_of_value, number_or_none
 from rollout_assets.core.compare.rows import (
     SIDECAR_FLAG,
     StrPath,
@@ -105,32 +105,32 @@ def row_facts(
     masked = bool(row.get("mask_sample"))
     kind = failure_kind(row)
     labels, tasksets = _labels_and_tasksets(row, key)
-    return RowFacts(
-        file="failures" if row.get(SIDECAR_FLAG) is True else file,
-        line=line,
-        offset=offset,
-        length=length,
-        task_index=number_or_none(row.get(TASK_INDEX)),
-        rollout_index=number_or_none(row.get("_ng_rollout_index")),
-        attempt_index=number_or_none(row.get("_ng_attempt_index")),
-        labels=labels,
-        tasksets=tasksets,
-        reward=reward,
-        reward_state=reward_state,
-        mask_sample=masked,
-        mask_reason=reason_of_mask(masked, kind, reward)
-        if masked or reward_state != "not_a_number"
-        else "reward is not a number",
-        odd_mask_value=has_odd_mask(row),
-        failure_kind=kind,
-        failure_class=failure_class(row),
-        evidence=is_evidence(row),
-        agent_error=agent_error(row),
-        elapsed_seconds=_elapsed_seconds(row),
-        input_tokens=_tokens(row, "response.usage.input_tokens"),
-        output_tokens=_tokens(row, "response.usage.output_tokens"),
-        model=_model(row),
-        input_digest=input_digest(row),
+    response = _object(row.get("response"))
+    usage = _object(response.get("usage"))
+    return RowFacts(  # by position: this is called for every row of every run
+        "failures" if row.get(SIDECAR_FLAG) is True else file,
+        line,
+        offset,
+        length,
+        number_or_none(row.get(TASK_INDEX)),
+        number_or_none(row.get("_ng_rollout_index")),
+        number_or_none(row.get("_ng_attempt_index")),
+        labels,
+        tasksets,
+        reward,
+        reward_state,
+        masked,
+        reason_of_mask(masked, kind, reward) if masked or reward_state != "not_a_number" else "reward is not a number",
+        has_odd_mask(row),
+        kind,
+        failure_class(row),
+        is_evidence(row),
+        agent_error(row),
+        _elapsed_seconds(row, response),
+        _count(usage.get("input_tokens")),
+        _count(usage.get("output_tokens")),
+        model if isinstance(model := response.get("model"), str) else None,
+        input_digest(row),
     )
 
 
@@ -171,12 +171,13 @@ def _labels_and_tasksets(
 ) -> tuple[tuple[str | None, ...], dict[str, str] | None]:
     labels: list[str | None] = [None] * len(ALL_KEYS)
     tasksets: dict[str, str] = {}
-    for position, name, first in _KEY_PLACES:
-        # Rows lack most keys: a look at the first name spares the rest.
-        if row.get(first) is not None:
-            labels[position], taskset = identity_of(row, name)
-            if taskset is not None:
-                tasksets[name] = taskset
+    for position, name, first, second in _KEY_PLACES:
+        value = row.get(first)
+        if value is None or (second and (value := _object(value).get(second)) is None):
+            continue  # rows lack most keys
+        labels[position], taskset = identity_of_value(value, name)
+        if taskset is not None:
+            tasksets[name] = taskset
     if key is not None and key not in ALL_KEYS:
         label, taskset = identity_of(row, key)
         labels.append(label)
@@ -185,13 +186,19 @@ def _labels_and_tasksets(
     return tuple(labels), tasksets or None
 
 
-#: Each key with its place among the labels and the first name of its path.
-_KEY_PLACES: Final = tuple((position, key, key.partition(".")[0]) for position, key in enumerate(ALL_KEYS))
+#: Each key with its place among the labels and the one or two names of its path.
+_KEY_PLACES: Final = tuple((place, key, *key.partition(".")[::2]) for place, key in enumerate(ALL_KEYS))
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
-def _elapsed_seconds(row: Mapping[str, Any]) -> float | None:
+def _object(value: Any) -> Mapping[str, Any]:
+    """An object as it is; what is no object has no members."""
+    return value if isinstance(value, dict) else _NOTHING
+
+
+def _elapsed_seconds(row: Mapping[str, Any], response: Mapping[str, Any]) -> float | None:
     """The first of the two places whose value converts to a number above 0 (records.md §2.5, decision 15)."""
-    return _positive(row.get("elapsed_seconds")) or _positive(lookup(row, "response.metadata.elapsed_seconds"))
+    return _positive(row.get("elapsed_seconds")) or _positive(_object(response.get("metadata")).get("elapsed_seconds"))
 
 
 def _positive(value: Any) -> float | None:
@@ -204,11 +211,5 @@ def _positive(value: Any) -> float | None:
     return seconds if 0 < seconds < math.inf else None
 
 
-def _tokens(row: Mapping[str, Any], key: str) -> int | None:
-    value = lookup(row, key)
+def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _model(row: Mapping[str, Any]) -> str | None:
-    value = lookup(row, "response.model")
-    return value if isinstance(value, str) else None

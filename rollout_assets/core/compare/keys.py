@@ -53,7 +53,13 @@ def identity_of(row: Mapping[str, Any], key: str) -> tuple[str | None, str | Non
     An object `{taskset, task_id or id}` names both; any other value names a label alone. A task index is a number:
     `1` and `1.0` are one label, and what is no number names nothing.
     """
-    value = lookup(row, key)
+    return identity_of_value(lookup(row, key), key)
+
+
+def identity_of_value(value: Any, key: str) -> tuple[str | None, str | None]:
+    """`identity_of` on the value that the row has under the key."""
+    if type(value) is str and key != TASK_INDEX:
+        return value, None  # nearly every id
     if value is None:
         return None, None
     if key == TASK_INDEX:
@@ -70,6 +76,8 @@ def identity_of(row: Mapping[str, Any], key: str) -> tuple[str | None, str | Non
 
 def number_or_none(value: Any) -> int | float | None:
     """An index as an identity: a finite number that is no boolean, else None (decision 5)."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if isinstance(value, int) or math.isfinite(value) else None

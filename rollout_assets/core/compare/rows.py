@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rollout_assets.core.compare.errors import CompareInputError
-from rollout_assets.core.compare.keys import KEY_CANDIDATES, TASK_INDEX, identity_of, lookup, number_or_none, text_of
+from rollout_assets.core.compare.keys import KEY_CANDIDATES, TASK_INDEX, identity_of, number_or_none, text_of
 from rollout_assets.core.errors import RunDataError, unreadable_file
 from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
 from rollout_assets.core.records.paths import failures_path_for
@@ -44,8 +44,8 @@ def strict_reward(row: Mapping[str, Any]) -> float | None:
         CompareInputError: The reward is a boolean, a string, a list or an object, or an integer that no double holds.
     """
     value = row.get("reward")
-    if value is None:
-        return None
+    if value is None or type(value) is float:
+        return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value)
@@ -107,7 +107,8 @@ def agent_error(row: Mapping[str, Any]) -> str | None:
     if error:
         lines = [line for line in text_of(error).splitlines() if line.strip()]
         return f"error: {_shortened(lines[-1].strip() if lines else '')}"
-    metadata = lookup(row, "response.metadata")
+    response = row.get("response")
+    metadata = response.get("metadata") if isinstance(response, dict) else None
     for name, value in metadata.items() if isinstance(metadata, dict) else ():
         if name.endswith("error_type") and value:
             return _shortened(f"{name}={text_of(value)}")
