@@ -172,7 +172,7 @@ def _fault_record(file: File, fault: Fault) -> tuple[Any, ...]:
 
 @contextmanager
 def _table_writer(table: Table, names: Sequence[str], path: Path) -> Iterator[Callable[[tuple[Any, ...]], None]]:
-    """Give a function that adds one record (values in the order of `names`); full row groups are written as they fill."""
+    """Give a function that adds one record, in the order of `names`; full row groups are written as they fill up."""
     waiting: list[tuple[Any, ...]] = []
     with written_beside(path) as temporary, pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer:
 
