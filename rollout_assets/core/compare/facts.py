@@ -23,6 +23,7 @@ from rollout_assets.core.compare.rows import (
     strict_reward,
 )
 from rollout_assets.core.jsonl import Row
+from rollout_assets.core.records.outcomes import elapsed_seconds
 
 RewardState = Literal["number", "absent", "non_finite", "not_a_number"]
 File = Literal["output", "failures"]
@@ -126,7 +127,7 @@ def row_facts(
         failure_class(row),
         is_evidence(row),
         agent_error(row),
-        _elapsed_seconds(row, response),
+        elapsed_seconds(row),
         _count(usage.get("input_tokens")),
         _count(usage.get("output_tokens")),
         model if isinstance(model := response.get("model"), str) else None,
@@ -194,21 +195,6 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def _object(value: Any) -> Mapping[str, Any]:
     """An object as it is; what is no object has no members."""
     return value if isinstance(value, dict) else _NOTHING
-
-
-def _elapsed_seconds(row: Mapping[str, Any], response: Mapping[str, Any]) -> float | None:
-    """The first of the two places whose value converts to a number above 0 (records.md §2.5, decision 15)."""
-    return _positive(row.get("elapsed_seconds")) or _positive(_object(response.get("metadata")).get("elapsed_seconds"))
-
-
-def _positive(value: Any) -> float | None:
-    if value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        seconds = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return seconds if 0 < seconds < math.inf else None
 
 
 def _count(value: Any) -> int | None:
