@@ -112,8 +112,8 @@ _RECORD_COLUMNS = (
 
 def _index_record(row: dict[str, Any], facts: RowFacts, spends_attempt: bool, final: bool) -> tuple[Any, ...]:
     """The values of a row in the order of `_RECORD_COLUMNS`: its facts as they are, then what else is indexed."""
-    values: tuple[Any, ...] = facts
-    file, line, offset, length, task, rollout, attempt, labels, tasksets, *signals, read, written, model, digest = values
+    known: tuple[Any, ...] = facts
+    file, line, offset, length, task, rollout, attempt, labels, tasksets, *signals, read, written, model, digest = known
     return (
         file,
         line,
