@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 
 # A value of an unexpected shape must reach the rule that judges it, so each nested object is "this object or any
 # other JSON value". msgspec does not allow `Any` in a union, hence the list.
-_NOT_AN_OBJECT = list[Any] | str | int | float | bool | None
+NOT_AN_OBJECT = list[Any] | str | int | float | bool | None
 
 
 class UsageFields(TypedDict, total=False):
@@ -29,7 +29,7 @@ class ResponseFields(TypedDict, total=False):
 
     metadata: Any
     model: Any
-    usage: UsageFields | _NOT_AN_OBJECT
+    usage: UsageFields | NOT_AN_OBJECT
 
 
 class VerifierMetadataFields(TypedDict, total=False):
@@ -90,7 +90,7 @@ class RecordFields(TypedDict, total=False):
     _ng_collected_grading_binding: Any
     reward: Any
     mask_sample: Any
-    response: ResponseFields | _NOT_AN_OBJECT
+    response: ResponseFields | NOT_AN_OBJECT
     elapsed_seconds: Any
 
 
@@ -99,14 +99,14 @@ class RowFields(RecordFields, total=False):
 
     task_name: Any
     task_id: Any
-    verifier_metadata: VerifierMetadataFields | _NOT_AN_OBJECT
+    verifier_metadata: VerifierMetadataFields | NOT_AN_OBJECT
     error: Any
     verifier_logs_dir: Any
     instance_id: Any
     problem_id: Any
     uuid: Any
     id: Any
-    responses_create_params: RequestFields | _NOT_AN_OBJECT
+    responses_create_params: RequestFields | NOT_AN_OBJECT
 
 
 RECORD_KEYS: Final = frozenset(RecordFields.__annotations__)

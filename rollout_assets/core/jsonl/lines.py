@@ -1,16 +1,38 @@
-"""Splitting a file into lines with exact coordinates, one line in memory at a time (records.md §6.1)."""
+"""Splitting a file into lines with exact coordinates, in blocks of whole lines (records.md §6.1).
+
+One buffer is read into again and again; a line is a view into it, so that no line is copied on the way. The buffer
+grows to hold the longest line, unless a limit is set: a longer line then comes in pieces.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import FileIO
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rollout_assets.core.errors import unreadable_file
 
-CHUNK_BYTES = 256 * 1024
-BLANK = b" \t\r"
+CHUNK_BYTES: Final = 256 * 1024
+BLANK: Final = b" \t\r"
+#: Bytes behind the content of a block that may be looked at (they mean nothing), for those who look at whole words.
+PADDING: Final = 64
+
+
+class Block(NamedTuple):
+    """Whole lines of a file, or a piece of one line that is longer than the limit.
+
+    `buffer[:length]` is the content, valid until the next block is asked for; at least `PADDING` bytes follow it.
+    `offset` is its place in the file. Lines end in LF; only the last line of the file (or of the prefix that was asked
+    for) may not. A piece holds no LF, except the last piece of its line at its end.
+    """
+
+    buffer: bytearray
+    length: int
+    offset: int
+    is_piece: bool = False
+    is_last_piece: bool = False
 
 
 class RawLine(NamedTuple):
@@ -43,30 +65,96 @@ def read_lines(
     Raises:
         RunDataError: `E-UNREADABLE` when the operating system refuses to open or read the file.
     """
+    number = 1
+    for block in read_blocks(path, end_offset=end_offset, chunk_bytes=chunk_bytes):
+        start = 0
+        while start < block.length:
+            newline = block.buffer.find(b"\n", start, block.length)
+            end = block.length if newline < 0 else newline
+            length = end - start + (newline >= 0)
+            yield RawLine(number, block.offset + start, length, bytes(block.buffer[start:end]), newline >= 0)
+            number += 1
+            start += length
+
+
+def read_blocks(
+    path: str | PathLike[str],
+    *,
+    end_offset: int | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    line_limit: int | None = None,
+) -> Iterator[Block]:
+    """Yield the first `end_offset` bytes of a file (all of it by default) in blocks of whole lines.
+
+    A file that does not exist has no blocks. The end is fixed when the file is opened.
+
+    Args:
+        path: The file.
+        end_offset: Read only this many bytes.
+        chunk_bytes: Bytes per read.
+        line_limit: A line that has more bytes than this (its LF not counted) and does not end in the chunk that reaches
+            them comes in pieces.
+
+    Raises:
+        RunDataError: `E-UNREADABLE` when the operating system refuses to open or read the file.
+    """
     try:
         with Path(path).open("rb", buffering=0) as file:
             size = file.seek(0, 2)
             file.seek(0)
-            remaining = size if end_offset is None else min(size, end_offset)
-            number, offset = 1, 0
-            pieces: list[bytes] = []
-            while remaining > 0 and (chunk := file.read(min(chunk_bytes, remaining))):
-                remaining -= len(chunk)
-                start = 0
-                while (end := chunk.find(b"\n", start)) >= 0:
-                    pieces.append(chunk[start:end])
-                    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-                    pieces.clear()
-                    yield RawLine(number, offset, len(data) + 1, data, True)
-                    number += 1
-                    offset += len(data) + 1
-                    start = end + 1
-                if start < len(chunk):
-                    pieces.append(chunk[start:])
-            if pieces:
-                data = b"".join(pieces)
-                yield RawLine(number, offset, len(data), data, False)
+            end = size if end_offset is None else min(size, end_offset)
+            yield from _blocks(file, end, chunk_bytes, line_limit)
     except FileNotFoundError:
         return
     except OSError as error:
         raise unreadable_file(path, error) from error
+
+
+def _blocks(file: FileIO, end: int, chunk_bytes: int, line_limit: int | None) -> Iterator[Block]:
+    buffer = bytearray(chunk_bytes + PADDING)
+    # The buffer holds the `filled` bytes from `offset` on. `in_piece`: they go on with a line that came in pieces.
+    offset, filled, in_piece = 0, 0, False
+    while offset + filled < end:
+        if filled == len(buffer) - PADDING:
+            buffer = _grown(buffer, filled)
+        count = _read(file, buffer, filled, min(chunk_bytes, end - offset - filled))
+        if not count:
+            break
+        searched, filled = filled, filled + count
+        if in_piece:
+            stop = buffer.find(b"\n", 0, filled) + 1
+            yield Block(buffer, stop or filled, offset, True, stop > 0)
+            in_piece, searched = not stop, 0
+            offset, filled = _drop(buffer, stop or filled, offset, filled)
+        stop = buffer.rfind(b"\n", searched, filled) + 1
+        if stop:
+            yield Block(buffer, stop, offset)
+            offset, filled = _drop(buffer, stop, offset, filled)
+        if line_limit is not None and filled > line_limit:
+            yield Block(buffer, filled, offset, True)
+            in_piece = True
+            offset, filled = _drop(buffer, filled, offset, filled)
+    if in_piece:
+        yield Block(buffer, 0, offset, True, True)
+    elif filled:
+        yield Block(buffer, filled, offset)
+
+
+def _read(file: FileIO, buffer: bytearray, start: int, count: int) -> int:
+    """Read at most `count` bytes into the free part of the buffer."""
+    with memoryview(buffer) as view:
+        return file.readinto(view[start : min(start + count, len(buffer) - PADDING)]) or 0
+
+
+def _grown(buffer: bytearray, filled: int) -> bytearray:
+    larger = bytearray(2 * filled + PADDING)
+    with memoryview(buffer) as view:
+        larger[:filled] = view[:filled]
+    return larger
+
+
+def _drop(buffer: bytearray, stop: int, offset: int, filled: int) -> tuple[int, int]:
+    """Move what follows the first `stop` bytes to the front; return its offset in the file and its length."""
+    with memoryview(buffer) as view:
+        view[: filled - stop] = view[stop:filled]
+    return offset + stop, filled - stop

@@ -1,15 +1,24 @@
-"""The strict scan: every line of a file as a row with its place, or as a fault (records.md §6)."""
+"""The strict scan: every line of a file as a row with its place, or as a fault (records.md §6).
+
+Most lines are decoded by msgspec, fast (`decode`), after vector checks of the whole block (`guards`). Whatever these
+cannot vouch for is read exactly (`parse`). Both give the same rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+import sys
+from collections.abc import Callable, Iterator, Sequence, Set
 from os import PathLike, fspath
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from rollout_assets.core.jsonl.decode import RowDecoder, WholeRowDecoder
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
-from rollout_assets.core.jsonl.lines import CHUNK_BYTES, RawLine, read_lines
-from rollout_assets.core.jsonl.parse import LineFault, parse_line
+from rollout_assets.core.jsonl.lines import BLANK, CHUNK_BYTES, PADDING, Block, read_blocks
+from rollout_assets.core.jsonl.parse import parse_line
+from rollout_assets.core.jsonl.projector import PROJECTED_ROW_BYTES, TopLevelProjector
+
+_LF: Final = 10
 
 
 class Row(NamedTuple):
@@ -40,6 +49,7 @@ def scan(
     skip_keys: Set[str] = frozenset(),
     whole_rows: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
+    projected_row_bytes: int = PROJECTED_ROW_BYTES,
 ) -> Iterator[Line]:
     """Yield every non-blank line of a file, as a `Row` or as a `Fault`; bad content never raises.
 
@@ -50,27 +60,108 @@ def scan(
     Args:
         path: The file; faults carry it as given.
         end_offset: Read only this many bytes (records.md §6.3).
-        skip_keys: Top-level keys whose values are `None` in rows above the projection limit (records.md §6.2).
+        skip_keys: Top-level keys whose values are `None` in rows above the projection limit (records.md §6.2). Such a
+            row is never in memory as a whole, and of the skipped values only the structure is checked.
         whole_rows: Give whole rows instead of projected ones.
         chunk_bytes: Bytes per read; results do not depend on it.
+        projected_row_bytes: The projection limit, in bytes of a row without its LF.
 
     Raises:
         RunDataError: `E-UNREADABLE` when the operating system refuses to open or read the file.
     """
-    name = fspath(path)
-    for raw in read_lines(path, end_offset=end_offset, chunk_bytes=chunk_bytes):
-        if raw.is_blank:
-            continue
-        row, faults, incomplete = parse_line(raw.data, None if whole_rows else ROW_FIELDS)
-        for fault in faults:
-            yield _placed(fault, name, raw, incomplete)
+    # numpy takes longer to import than all else here; who never scans need not wait for it.
+    from rollout_assets.core.jsonl.guards import Guard
+
+    doubtful_lines = Guard().doubtful_lines
+    reader = _LineReader(fspath(path), whole_rows, doubtful_lines)
+    limit = projected_row_bytes if skip_keys else sys.maxsize
+    decode, make = reader.decode, Row._make
+    number, start_of_long_line = 0, 0
+    projector = TopLevelProjector(skip_keys)
+    for block in read_blocks(path, end_offset=end_offset, chunk_bytes=chunk_bytes, line_limit=limit):
+        view = memoryview(block.buffer)[: block.length]
+        if block.is_piece:
+            terminated = block.length > 0 and view[-1] == _LF
+            projector.feed(view[:-1] if terminated else view)
+            if block.is_last_piece:
+                number += 1
+                length = block.offset + block.length - start_of_long_line
+                yield from reader.projected(_Place(number, start_of_long_line, length, terminated), projector)
+                projector = TopLevelProjector(skip_keys)
+        else:
+            stops = _stops(block)
+            doubtful = doubtful_lines(block.buffer, stops)
+            start = 0
+            for index, stop in enumerate(stops):
+                number += 1
+                offset, length = block.offset + start, stop - start
+                terminated = view[stop - 1] == _LF
+                line = view[start : stop - terminated]
+                start = stop
+                if length - terminated > limit:
+                    projector.feed(line)
+                    yield from reader.projected(_Place(number, offset, length, terminated), projector)
+                    projector = TopLevelProjector(skip_keys)
+                elif index not in doubtful and (fields := decode(line)) is not None:
+                    yield make((number, offset, length, fields, terminated))
+                else:
+                    yield from reader.exactly(_Place(number, offset, length, terminated), bytes(line))
+        if not block.is_piece or block.is_last_piece:
+            start_of_long_line = block.offset + block.length
+
+
+def _stops(block: Block) -> list[int]:
+    """Where the lines of a block end, behind their LF."""
+    stops: list[int] = []
+    find, length, stop = block.buffer.find, block.length, 0
+    while stop < length:
+        stop = find(b"\n", stop, length) + 1 or length
+        stops.append(stop)
+    return stops
+
+
+class _Place(NamedTuple):
+    """Where a line stands in its file; fields as in `Row`."""
+
+    line: int
+    offset: int
+    length: int
+    terminated: bool
+
+
+class _LineReader:
+    """Reads single lines of one file."""
+
+    def __init__(
+        self, path: str, whole_rows: bool, doubtful_lines: Callable[[bytearray, Sequence[int]], Set[int]]
+    ) -> None:
+        self.decode = (WholeRowDecoder() if whole_rows else RowDecoder()).decode
+        self._path = path
+        self._wanted = None if whole_rows else ROW_FIELDS
+        self._doubtful_lines = doubtful_lines
+
+    def exactly(self, place: _Place, data: bytes, projector: TopLevelProjector | None = None) -> Iterator[Line]:
+        """The faults and the row of a line; nothing if it is blank."""
+        if not data.strip(BLANK):
+            return
+        row, faults, incomplete = parse_line(data, self._wanted)
+        for kind, column, message in faults:
+            if incomplete and not place.terminated:
+                kind, column = FaultKind.TRUNCATED_TAIL, len(data) + 1
+                message = "the last line is incomplete; its writer was stopped in the middle"
+            shown = excerpt(data, column)
+            if projector is not None:
+                column = projector.column(column)
+            yield Fault(kind, self._path, place.line, place.offset, place.length, message, shown, column)
         if row is not None:
-            yield Row(raw.number, raw.offset, raw.length, row, raw.terminated)
+            yield Row(place.line, place.offset, place.length, row, place.terminated)
 
-
-def _placed(fault: LineFault, path: str, raw: RawLine, incomplete: bool) -> Fault:
-    kind, column, message = fault
-    if incomplete and not raw.terminated:
-        kind, column = FaultKind.TRUNCATED_TAIL, len(raw.data) + 1
-        message = "the last line is incomplete; its writer was stopped in the middle"
-    return Fault(kind, path, raw.number, raw.offset, raw.length, message, excerpt(raw.data, column), column)
+    def projected(self, place: _Place, projector: TopLevelProjector) -> Iterator[Line]:
+        """The same of a line that a projector has read."""
+        data = projector.text()
+        block = bytearray(data + bytes(PADDING))
+        fields = None if not data or self._doubtful_lines(block, [len(data)]) else self.decode(data)
+        if fields is not None:
+            yield Row(place.line, place.offset, place.length, fields, place.terminated)
+        else:
+            yield from self.exactly(place, data, projector)

@@ -1,0 +1,163 @@
+"""Where a block might hold what the fast decoder accepts and the rules refuse (performance.md §2b, §8).
+
+The decoder does not look, in values that it skips, for bytes that are not UTF-8, for numbers that overflow, or for
+nesting beyond the limit. The checks here never miss such a place. They may name innocent ones, rarely in real rows: the
+lines they name are read exactly. All of them look at whole blocks with a few vector operations.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from rollout_assets.core.jsonl.nesting import Bytes, Nesting
+from rollout_assets.core.jsonl.parse import DEPTH_LIMIT
+from rollout_assets.core.jsonl.utf8 import find_bad_utf8
+
+Places = npt.NDArray[np.intp]
+
+#: A block of usual size is one window: every step has a cost of its own.
+_WINDOW: Final = 256 * 1024
+#: Digits in front of a point that a double may not be able to hold, with an exponent of two digits.
+_MANY: Final = 200
+_MANY_DIGITS: Final = re.compile(rb"[0-9]{%d}" % _MANY)
+_EXPONENT: Final = re.compile(rb"[eE]\+?[0-9]{3,}+(?=[,\]} \t\r\n])")
+_BEFORE_NUMBER: Final = b"[:, \t\r\n"
+
+_E, _OPEN = (np.uint8(byte) for byte in b"e{")
+_LOWER_BIT = np.uint8(0x20)
+# The digits and `+`, and `<`, `=`, `>`, `?`, fill a range when these bits are flipped.
+_TO_RANGE, _RANGE_START, _RANGE_LENGTH = np.uint8(0x1B), np.uint8(0x22), np.uint8(15)
+_NOWHERE: Final = np.zeros(0, np.intp)
+
+
+def _bytes_among(allowed: bytes) -> npt.NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    table[list(allowed)] = True
+    return table
+
+
+#: Which bytes may stand how far from the `e` of a positive exponent of three digits or more.
+_AROUND_EXPONENT: Final = (
+    (-1, _bytes_among(b"0123456789")),
+    (2, _bytes_among(b"0123456789")),
+    (3, _bytes_among(b"0123456789")),
+    (4, _bytes_among(b"0123456789,]} \t\r\n")),
+    (-2, _bytes_among(b"0123456789.-" + _BEFORE_NUMBER)),
+)
+
+
+class Guard:
+    """Checks of blocks, with the memory they need.
+
+    That memory is kept: getting it anew for every block takes longer than the checks.
+    """
+
+    def __init__(self) -> None:
+        self._lower = np.empty(_WINDOW + 1, np.uint8)
+        self._flags = [np.empty(_WINDOW + 1, np.bool_) for _ in range(2)]
+        self._words = np.empty(_WINDOW // 8, np.uint64)
+        self._nesting = Nesting(_WINDOW)
+
+    def doubtful_lines(self, buffer: bytearray, stops: Sequence[int]) -> set[int]:
+        """Numbers (from 0) of the lines of a block that must be read exactly.
+
+        Args:
+            buffer: The block, with at least `lines.PADDING` bytes behind it.
+            stops: Where each line ends, which is where the next one starts.
+        """
+        length = stops[-1]
+        exponents, openers = self._exponents_and_openers(buffer, length)
+        places = _bad_utf8(buffer, stops) + _long_exponents(buffer, exponents) + self._long_digit_runs(buffer, length)
+        return {bisect_right(stops, place) for place in places}.union(self._deep_lines(buffer, stops, openers))
+
+    def _exponents_and_openers(self, buffer: bytearray, length: int) -> tuple[Places, Places]:
+        """Places of `e` or `E` with a digit or `+` behind it, and of `[` and `{`, wherever they stand."""
+        data = np.frombuffer(buffer, np.uint8)
+        exponents, openers = [], []
+        for start in range(0, length, _WINDOW):
+            window = data[start : min(start + _WINDOW, length) + 1]
+            size = len(window)
+            lower, flags, found = self._lower[:size], *(flags[:size] for flags in self._flags)
+            np.bitwise_xor(window, _TO_RANGE, out=lower)
+            np.subtract(lower, _RANGE_START, out=lower)
+            np.less(lower, _RANGE_LENGTH, out=flags)
+            # With this bit set, `E` is `e` and `[` is `{`.
+            np.bitwise_or(window, _LOWER_BIT, out=lower)
+            np.equal(lower[:-1], _E, out=found[:-1])
+            np.logical_and(found[:-1], flags[1:], out=found[:-1])
+            exponents.append(_places(found[:-1], start))
+            np.equal(lower[:-1], _OPEN, out=found[:-1])
+            openers.append(_places(found[:-1], start))
+        return np.concatenate(exponents), np.concatenate(openers)
+
+    def _long_digit_runs(self, buffer: bytearray, length: int) -> list[int]:
+        """Places of runs of so many digits that the number may be too large without a large exponent."""
+        found: list[int] = []
+        # Such a run covers a whole aligned group of 64 bytes. A byte 0x30 to 0x3F is taken for a digit first.
+        words = np.frombuffer(buffer, np.uint64, count=length // 64 * 8)
+        for start in range(0, len(words), _WINDOW // 8):
+            window = words[start : start + _WINDOW // 8]
+            masked, digits = self._words[: len(window)], self._flags[0][: len(window)]
+            np.bitwise_and(window, np.uint64(0xF0F0F0F0F0F0F0F0), out=masked)
+            np.equal(masked, np.uint64(0x3030303030303030), out=digits)
+            groups = digits.view(np.uint64) == np.uint64(0x0101010101010101)
+            for group in groups.nonzero()[0].tolist():
+                place = 8 * start + 64 * group
+                if _MANY_DIGITS.search(buffer, max(0, place - _MANY), min(place + 64 + _MANY, length)):
+                    found.append(place)
+        return found
+
+    def _deep_lines(self, buffer: bytearray, stops: Sequence[int], openers: Places) -> list[int]:
+        """Numbers (from 0) of the lines that are nested too deep, if they are valid JSON."""
+        counts = np.diff(np.searchsorted(openers, stops), prepend=0)
+        many = (counts > DEPTH_LIMIT).nonzero()[0].tolist()
+        data = np.frombuffer(buffer, np.uint8)
+        return [number for number in many if self.is_deep(data[stops[number - 1] if number else 0 : stops[number]])]
+
+    def is_deep(self, line: Bytes) -> bool:
+        """Whether a line is nested too deep, if it is valid JSON."""
+        self._nesting.start()
+        for start in range(0, len(line), _WINDOW):
+            depths = self._nesting.feed(line[start : start + _WINDOW]).depths
+            if depths.size and depths.max() > DEPTH_LIMIT:
+                return True
+        return False
+
+
+def _places(flags: npt.NDArray[np.bool_], start: int) -> Places:
+    # To see first whether there is any is cheaper than to look for the places of none.
+    return start + flags.nonzero()[0] if np.logical_or.reduce(flags) else _NOWHERE
+
+
+def _bad_utf8(buffer: bytearray, stops: Sequence[int]) -> list[int]:
+    """The first place of each line that is not UTF-8."""
+    found: list[int] = []
+    if np.maximum.reduce(np.frombuffer(buffer, np.uint8, count=stops[-1])) < 128:
+        return found
+    start = 0
+    while bad := find_bad_utf8(memoryview(buffer)[start : stops[-1]]):
+        found.append(start + bad.start)
+        start = stops[bisect_right(stops, found[-1])]
+    return found
+
+
+def _long_exponents(buffer: bytearray, places: Places) -> list[int]:
+    """Of places of an `e`, those at which a number with a positive exponent of three digits or more may stand."""
+    if not places.size:
+        return []
+    data = np.frombuffer(buffer, np.uint8)
+    for ahead, allowed in _AROUND_EXPONENT:
+        places = places[allowed[data[places + ahead]]]
+    return [place for place in places.tolist() if _EXPONENT.match(buffer, place) and _ends_number(buffer, place)]
+
+
+def _ends_number(buffer: bytearray, place: int) -> bool:
+    """Whether a number may end at a place: unless a letter or the like stands before its digits."""
+    before = buffer[max(0, place - 40) : place].rstrip(b"0123456789.-")
+    return not before or before[-1] in _BEFORE_NUMBER
