@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rollout_assets.core.records import RolloutRecord, RunDataError, prepare_append, read_records
+from rollout_assets.core.records import RolloutRecord, RunDataError, indexer, prepare_append, read_records, reading
 from rollout_assets_tests.core.records.runs import RUN_ID, index, legacy, load, result, write_run
 
 
@@ -85,6 +86,37 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(RunDataError) as raised:
         RolloutRecord(str(tmp_path / "none"), 0, 1, 1).read()
     assert raised.value.code == "E-UNREADABLE"
+
+
+def test_a_large_row_is_read_without_its_skipped_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PROJECTED_ROW_BYTES", 40)
+    monkeypatch.setattr(reading, "_CHUNK_BYTES", 7)
+    path = tmp_path / "x.jsonl"
+    text = (
+        b'{"ng_trajectory":{"ng_trajectory":"a]}\\"","x":[1,{"y":"}"}]},'
+        b'"keep":{"ng_trajectory":5},"_ng_attempt_index":0}'
+    )
+    small = b'{"ng_trajectory":[1,2,3]}'
+    path.write_bytes(small + b"\n" + text + b"\n" + text[:-1])
+    keys = frozenset({"ng_trajectory"})
+    projected = {"ng_trajectory": None, "keep": {"ng_trajectory": 5}, "_ng_attempt_index": 0}
+    assert reading.read_row(path, 0, len(small) + 1, skip_keys=keys) == {"ng_trajectory": [1, 2, 3]}
+    start = len(small) + 1
+    assert reading.read_row(path, start, len(text) + 1, skip_keys=keys) == projected
+    assert reading.read_row(path, start, len(text), skip_keys=keys) == projected
+    assert reading.read_row(path, start, len(text) + 1)["ng_trajectory"]["x"] == [1, {"y": "}"}]
+    torn = start + len(text) + 1
+    assert reading.read_row(path, torn, len(text) - 1, skip_keys=keys) is None
+    assert reading.read_row(path, torn, len(text), skip_keys=keys) is None  # the file ends before
+
+
+def test_an_index_reads_large_rows_as_it_scanned_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PROJECTED_ROW_BYTES", 40)
+    monkeypatch.setattr(indexer, "scan", partial(indexer.scan, projected_row_bytes=40))
+    rows = [result(ng_trajectory=["secret"]), result(ng_trajectory=["other"])]  # equal but for what is skipped
+    records = index(tmp_path, results=rows, options={"skip_keys": {"ng_trajectory"}})
+    assert records.selected("success")[0] == {**rows[0], "ng_trajectory": None}
+    assert records.dropped[0].because == "duplicate of line 1"
 
 
 def test_a_reader_never_mends_and_a_writer_may(tmp_path: Path) -> None:
