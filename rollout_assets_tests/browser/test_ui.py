@@ -109,7 +109,7 @@ def test_the_failed_check_names_line_byte_and_kind(
     assert f"{DAMAGED}.jsonl:{TORN_LINE} (byte {fault}): " in told
     assert "Mend the producer" in told
     row = page.locator("tr", has=page.get_by_text("invalid_json", exact=True)).last
-    assert {"output", str(TORN_LINE), str(line_start)} <= set(row.inner_text().split())
+    assert {"output", str(TORN_LINE), str(fault)} <= set(row.inner_text().split())
     right_edge = description.bounding_box()
     assert right_edge is not None
     assert right_edge["x"] + right_edge["width"] <= WINDOW["width"], "the description runs out of the window"
@@ -126,7 +126,7 @@ def test_the_comparison_names_the_tasks_that_got_worse(page: playwright.Page, sc
     flips.get_by_text("divisors-360").wait_for()
     page.screenshot(path=screenshots / "comparison.png")
     assert page.get_by_text(BEFORE, exact=True).first.is_visible()
-    worse = {row.split()[0] for row in flips.locator("tr").all_inner_texts() if "old" in row.split()[1:]}
+    worse = {row.split()[0] for row in flips.locator("tr").all_inner_texts() if "worse" in row.split()[1:]}
     assert worse >= {"divisors-360", "sum-of-squares", "geometric-tail"}
     page.get_by_text("[Show Markdown]").first.click()
     page.get_by_role("heading", name="Flips").first.wait_for()

@@ -31,7 +31,7 @@ def test_the_three_entry_points_name_the_same_location() -> None:
 def test_importing_the_definitions_warns_of_nothing(tmp_path: Path) -> None:
     """Libraries are imported before; Dagster reads a deprecated attribute of its own when it binds `raw_run`."""
     code = (
-        "import dagster, pandas, pyarrow, scipy.stats, warnings\n"
+        "import dagster, numpy, pandas, pyarrow, warnings\n"
         "warnings.simplefilter('error')\n"
         "warnings.filterwarnings('ignore', category=DeprecationWarning, module='dagster')\n"
         "from rollout_assets.definitions import defs\n"
