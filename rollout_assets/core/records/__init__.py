@@ -1,6 +1,7 @@
 """One run: its files, its identity, and which outcome of each rollout stands (records.md)."""
 
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.jsonl.projector import PROJECTED_ROW_BYTES
 from rollout_assets.core.jsonl.tail import prepare_append
 from rollout_assets.core.records.classification import (
     FailureClass,
@@ -51,6 +52,7 @@ from rollout_assets.core.records.timeline import (
 
 __all__ = [
     "COUNTS_AS_ZERO_ROW_KEY",
+    "PROJECTED_ROW_BYTES",
     "REJUDGED_FAILURE_ID_KEY",
     "REJUDGED_OBSERVATIONS_KEY",
     "REJUDGE_OPERATION_ID_KEY",
