@@ -88,7 +88,9 @@ def show_places(settings: Settings, console: Console) -> None:
         ("Dagster", settings.dagster_home),
     ):
         console.print(f"{name:8} {escape(str(path))}", soft_wrap=True, highlight=False)
-    console.print("\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000/asset-groups\n", soft_wrap=True)
+    console.print(
+        "\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000/asset-groups\n", soft_wrap=True
+    )
     console.print(f"    {escape(_ui_command(settings))}\n", soft_wrap=True, highlight=False)
 
 
