@@ -21,6 +21,7 @@ from rollout_assets.comparison import (
     write_reports,
 )
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.plots import difference_plot
 from rollout_assets.policy import RunGroups
 from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
@@ -85,6 +86,7 @@ def _metadata(compared: list[tuple[Comparison, Reports]]) -> dict[str, Any]:
         "baseline": first.baseline,
         "report": dg.MetadataValue.md("\n\n".join(_for_the_ui(reports) for _, reports in compared)),
     }
+    metadata["differences"] = dg.MetadataValue.md(difference_plot(_differences(first)))
     flips = [flip for comparison, _ in compared for flip in _flips(comparison)]
     if flips:
         metadata["flips"] = shown_table(flips)
@@ -108,6 +110,13 @@ def _metadata(compared: list[tuple[Comparison, Reports]]) -> dict[str, Any]:
 def _counts(comparison: Comparison) -> dict[str, int]:
     counts = comparison.result.counts
     return {name if name == "tasks" else f"tasks_{name}": number for name, number in counts.items()}
+
+
+def _differences(comparison: Comparison) -> Iterator[float]:
+    """What each task that is measured on both sides gained; nothing where it counts as identical."""
+    for task in comparison.result.tasks.of("identical", "flipped", "flipped_agent_error"):
+        if task.difference is not None:
+            yield 0.0 if task.category == "identical" else task.difference
 
 
 def _flips(comparison: Comparison) -> Iterator[dict[str, Any]]:

@@ -10,8 +10,10 @@ from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_coun
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.partitioned import not_judged
 from rollout_assets.checks.task_key_sound import TASK_KEY_SOUND, task_key_sound
+from rollout_assets.core.compare.table import FactTable
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.facts_table import standing_facts
+from rollout_assets.plots import reward_histogram
 from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
 from rollout_assets.sides import Sides, summarize_run
@@ -34,12 +36,22 @@ def task_sides(context: dg.AssetExecutionContext, workspace: RolloutWorkspace) -
     """Group the standing outcomes by task, under the key of the policy or the one found."""
     key = context.partition_key
     try:
-        sides = summarize_run(standing_facts(workspace.store, key), workspace.policy.group_of(key).key)
+        facts = standing_facts(workspace.store, key)
+        sides = summarize_run(facts, workspace.policy.group_of(key).key)
     except RunDataError as error:
         yield from not_judged([TASK_KEY_SOUND], error)
         raise permanent_failure(error) from None
-    yield dg.Output(sides.table, metadata=_metadata(sides))
+    plot = dg.MetadataValue.md(reward_histogram(_counted_rewards(facts)))
+    yield dg.Output(sides.table, metadata={**_metadata(sides), "reward_histogram": plot})
     yield task_key_sound(sides)
+
+
+def _counted_rewards(facts: FactTable) -> Iterator[float]:
+    """The rewards of the rows that are not masked."""
+    for row in range(len(facts)):
+        reward = facts.finite_reward(row)
+        if reward is not None and facts.signals(row).mask_reason is None:
+            yield reward
 
 
 def _metadata(sides: Sides) -> dict[str, Any]:
