@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count, shown_table
 from rollout_assets.assets.raw_run import RAW_RUN
+from rollout_assets.automation.freshness import freshness_policy
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.partitioned import not_judged
 from rollout_assets.checks.reward_finite import REWARD_COLUMNS, REWARD_FINITE, reward_finite
@@ -41,6 +42,7 @@ CHECKS = [JSONL_STRICT, REWARD_STRICT, REWARD_FINITE, ROW_COUNT_NOT_SHRINKING]
             kinds={"python", "parquet"},
             owners=OWNERS,
             code_version=CODE_VERSION,
+            freshness_policy=freshness_policy(),
         ),
         "producer_faults": dg.AssetOut(
             is_required=False,
