@@ -42,7 +42,7 @@ _LITERALS: Final[dict[int, dict[bytes, Any]]] = {
     ord("I"): {b"Infinity": math.inf},
     ord("-"): {b"-Infinity": -math.inf},
 }
-# Members and elements that are skipped in one go: flat, without escapes, and no number that could overflow.
+# Members and elements that are read in one go: flat, without escapes, and no number that could overflow.
 _FLAT = (
     rb'(?:-?+(?:0|[1-9][0-9]{0,199}+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]{1,2}+)?+|"[^"\\\x00-\x1f]*+"|true|false|null)'
     rb"[ \t\r\n]*+,[ \t\r\n]*+"
@@ -50,7 +50,7 @@ _FLAT = (
 _FLAT_ELEMENTS = re.compile(rb"(?:" + _FLAT + rb")*+")
 _FLAT_MEMBERS = re.compile(rb'(?:"[^"\\\x00-\x1f]*+"[ \t\r\n]*+:[ \t\r\n]*+' + _FLAT + rb")*+")
 
-_QUOTE, _COMMA, _COLON, _MINUS = b'",:-'
+_QUOTE, _COMMA, _COLON, _MINUS, _SPACE = b'",:- '
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = b"{}[]"
 _DIGITS: Final = frozenset(b"0123456789")
 
@@ -123,7 +123,7 @@ class _Open:
         self.wanted = wanted
         self.watch = watch
         self.key = ""
-        self.seen: set[str] = set()
+        self.seen: dict[str, int] = {}
 
 
 # All skipped objects and arrays share these, so that a stack of any depth is cheap.
@@ -172,7 +172,7 @@ class _Reader:
         self._check_indices(value)
         return ParsedLine(value, sorted(self._listed_non_finite() + self.readable, key=lambda fault: fault.column))
 
-    # ---- the text -------------------------------------------------------------------------------------------------
+    # ---- the text ----
 
     def _text(self) -> Any:
         """Read the one value of the text and see that nothing follows it."""
@@ -188,7 +188,7 @@ class _Reader:
                     at = self._key(at)
                     continue
                 else:
-                    at = self._skip_elements(at)
+                    at = self._elements(at)
                     continue
             else:
                 at, value = self._scalar(at)
@@ -208,7 +208,7 @@ class _Reader:
                     expected = "',' or '}'" if top.closer == _CLOSE_OBJECT else "',' or ']'"
                     raise _MalformedError(at, f"{expected} expected, not {self._shown(at)}")
                 at = self._blanks(at + 1)
-                at = self._key(at) if top.closer == _CLOSE_OBJECT else self._skip_elements(at)
+                at = self._key(at) if top.closer == _CLOSE_OBJECT else self._elements(at)
                 break
 
     def _open(self, at: int) -> bool:
@@ -262,6 +262,11 @@ class _Reader:
         top = self.stack[-1]
         if top.value is _SKIPPED:
             at = self._run(_FLAT_MEMBERS, at)
+        elif top.wanted is None and top.watch is None:
+            stop = self._run(_FLAT_MEMBERS, at)
+            if stop > at:
+                top.value.update(json.loads(f"{{{self._without_comma(at, stop)}}}"))
+                at = stop
         start = at
         if self._byte(at) != _QUOTE:
             raise _MalformedError(at, f"a key in double quotes expected, not {self._shown(at)}")
@@ -283,21 +288,28 @@ class _Reader:
         kind = top.watch.fault(top.key)
         if kind is None:
             return
-        if top.key not in top.seen:
-            top.seen.add(top.key)
-            return
-        message = f"the key {top.key!r} occurs twice in one object"
-        if kind not in READABLE:
-            self._unreadable(kind, start, message)
-        elif not any(fault.message == message for fault in self.readable):
-            self.readable.append(LineFault(kind, start + 1, message))
+        times = top.seen[top.key] = top.seen.get(top.key, 0) + 1
+        if times == 2:
+            message = f"the key {top.key!r} occurs twice in one object"
+            if kind in READABLE:
+                self.readable.append(LineFault(kind, start + 1, message))
+            else:
+                self._unreadable(kind, start, message)
 
-    def _skip_elements(self, at: int) -> int:
-        if self.stack[-1].value is _SKIPPED:
+    def _elements(self, at: int) -> int:
+        """Read elements of an array, as long as they are flat."""
+        top = self.stack[-1]
+        if top.value is _SKIPPED:
             return self._run(_FLAT_ELEMENTS, at)
-        return at
+        stop = self._run(_FLAT_ELEMENTS, at)
+        if stop > at:
+            top.value.extend(json.loads(f"[{self._without_comma(at, stop)}]"))
+        return stop
 
-    # ---- scalars --------------------------------------------------------------------------------------------------
+    def _without_comma(self, start: int, stop: int) -> str:
+        return self.data[start:stop].rstrip(b" \t\r\n").removesuffix(b",").decode("utf-8")
+
+    # ---- scalars ----
 
     def _scalar(self, at: int) -> tuple[int, Any]:
         """Read a string, number or literal; return where it ends and its value."""
@@ -319,13 +331,14 @@ class _Reader:
         """Return where the string that starts here ends, behind its quote."""
         data, end = self.data, self.end
         stop = self._run(_STRING_BODY, at + 1)
-        cut = self._run(_ESCAPE_BEGUN, stop) == end
+        is_ended = stop < end and data[stop] == _QUOTE
+        cut = not is_ended and self._run(_ESCAPE_BEGUN, stop) == end
         if data.find(b"\\u", at, stop) >= 0:
             self._check_surrogates(at, stop, cut)
+        if is_ended:
+            return stop + 1
         if cut:
             raise _IncompleteError(in_string=True)
-        if data[stop] == _QUOTE:
-            return stop + 1
         if data[stop] < 0x20:
             raise _MalformedError(stop, f"control character 0x{data[stop]:02x} in a string; write it as an escape")
         stop = self._run(_ESCAPE_BEGUN, stop)
@@ -369,10 +382,10 @@ class _Reader:
                 raise _MalformedError(at + index, f"{text.decode()} expected; {self._shown(at + index)} does not fit")
         raise _IncompleteError
 
-    # ---- places and faults ----------------------------------------------------------------------------------------
+    # ---- places and faults ----
 
     def _blanks(self, at: int) -> int:
-        return self._run(_BLANKS, at)
+        return at if at < self.end and self.data[at] > _SPACE else self._run(_BLANKS, at)
 
     def _run(self, pattern: re.Pattern[bytes], at: int) -> int:
         """Return where a run that may be empty ends."""
