@@ -9,8 +9,9 @@ from rollout_assets.assets.comparison_report import comparison_report
 from rollout_assets.assets.raw_run import raw_run
 from rollout_assets.assets.record_index import index_run_assets
 from rollout_assets.assets.task_sides import task_sides
-from rollout_assets.automation.discovery_sensor import discover_runs, nightly_sweep
-from rollout_assets.automation.jobs import compare_run, ingest_run
+from rollout_assets.automation.discovery_sensor import discover_runs, nightly_check, nightly_sweep
+from rollout_assets.automation.jobs import check_runs, compare_run, ingest_run
+from rollout_assets.checks.no_run_left_behind import no_run_left_behind
 from rollout_assets.resources.parquet import ParquetStorage
 from rollout_assets.resources.workspace import RolloutWorkspace
 
@@ -20,9 +21,10 @@ def build_defs(workspace: RolloutWorkspace | None = None) -> dg.Definitions:
     workspace = workspace or RolloutWorkspace()
     return dg.Definitions(
         assets=[raw_run, index_run_assets, attempt_outcomes, task_sides, comparison_report],
-        jobs=[ingest_run, compare_run],
+        asset_checks=[no_run_left_behind],
+        jobs=[ingest_run, compare_run, check_runs],
         sensors=[discover_runs],
-        schedules=[nightly_sweep],
+        schedules=[nightly_sweep, nightly_check],
         resources={"workspace": workspace, "io_manager": ParquetStorage(workspace=workspace)},
         executor=dg.in_process_executor,
     )

@@ -1,16 +1,15 @@
-"""The discovery sensor and the nightly sweep: the only two that launch runs by themselves."""
+"""The discovery sensor and the nightly schedules: nothing else launches runs by itself."""
 
 import json
-import os
-import time
 from collections.abc import Mapping
 from itertools import islice
 
 import dagster as dg
 
 from rollout_assets.assets.raw_run import observation_of
-from rollout_assets.automation.jobs import compare_run, ingest_run
+from rollout_assets.automation.jobs import check_runs, compare_run, ingest_run
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.automation.settling import is_settled, settle_seconds
 from rollout_assets.comparison import MOST_TRIED
 from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover
 from rollout_assets.core.errors import RunDataError
@@ -33,13 +32,14 @@ RUNS_PER_TICK = 20
 def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspace) -> dg.SensorResult:
     """Request `ingest_run` for each settled run that is not taken in, and `compare_run` for outdated comparisons."""
     discovery, store, policy = _discover(workspace), workspace.store, _policy(workspace)
+    seconds = _settle_seconds(policy)
     seen = _read_cursor(context.cursor)
     due = [
         run
         for run in discovery.runs
         if run.fingerprint != seen.get(run.key) and not store.is_taken_in(run.key, run.fingerprint)
     ]
-    settled = [run for run in due if _is_settled(run, policy)]
+    settled = [run for run in due if is_settled(run, seconds)]
     chosen = settled[:RUNS_PER_TICK]
     summary = _summary(discovery, waiting=len(due) - len(settled), later=len(settled) - len(chosen))
     requests = [_ingest_request(run) for run in chosen] + _comparison_requests(store, policy, discovery, due)
@@ -72,13 +72,22 @@ def nightly_sweep(
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request `ingest_run` for everything that is due, whatever the sensor has seen."""
     discovery, store, policy = _discover(workspace), workspace.store, _policy(workspace)
+    seconds = _settle_seconds(policy)
     due = [
-        run for run in discovery.runs if _is_settled(run, policy) and not store.is_taken_in(run.key, run.fingerprint)
+        run for run in discovery.runs if is_settled(run, seconds) and not store.is_taken_in(run.key, run.fingerprint)
     ]
     if not due:
         return dg.SkipReason(f"Nothing to do: {_summary(discovery)}")
     context.instance.add_dynamic_partitions(str(ROLLOUT_RUNS.name), [run.key for run in due])
     return [_ingest_request(run, suffix=f":{context.scheduled_execution_time:%Y-%m-%d}") for run in due]
+
+
+nightly_check = dg.ScheduleDefinition(
+    name="nightly_check",
+    cron_schedule="0 5 * * *",
+    job=check_runs,
+    description="Every night, after the sweep, lists the runs that were left behind (the check no_run_left_behind).",
+)
 
 
 def _ingest_request(run: DiscoveredRun, suffix: str = "") -> dg.RunRequest:
@@ -122,9 +131,11 @@ def _policy(workspace: RolloutWorkspace) -> Policy:
         raise dg.Failure(str(error), allow_retries=False) from None
 
 
-def _is_settled(run: DiscoveredRun, policy: Policy) -> bool:
-    settle_seconds = float(os.environ.get("ROLLOUT_SETTLE_SECONDS") or policy.settle_seconds)
-    return time.time() - run.newest_mtime_ns / 1e9 >= settle_seconds
+def _settle_seconds(policy: Policy) -> float:
+    try:
+        return settle_seconds(policy)
+    except RunDataError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
 
 
 def _read_cursor(cursor: str | None) -> dict[str, str]:

@@ -19,3 +19,10 @@ compare_run = dg.define_asset_job(
     selection=dg.AssetSelection.assets("comparison_report"),
     description="Compare one run with its baseline again. The partition is the run to compare.",
 )
+
+#: Only the standing check, over all runs.
+check_runs = dg.define_asset_job(
+    "check_runs",
+    selection=dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("raw_run"), "no_run_left_behind")),
+    description="List the runs that were left behind. It has no partition: it looks at all of them.",
+)
