@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ _COMPANION_ENDINGS = (
     "_reward_profiling",
     "_multistage_state",
 )
+_SIDECAR_ENDING = "_failures.jsonl"
 _COMPANION_NAMES = frozenset({"rollout_verdicts.jsonl"})
 
 
@@ -101,10 +103,12 @@ def discover(root: Path) -> Discovery:
         problem = run_key_problem(key)
         if problem is not None:
             rejected.append(RejectedRun(path, f"{key!r} cannot be a run key: {problem}"))
-        elif not path.is_file():
-            rejected.append(RejectedRun(path, "is no regular file; remove it or put the results file in its place"))
         else:
-            runs.append(_describe(key, path))
+            try:
+                runs.append(_describe(key, path))
+            except RunDataError as error:
+                if error.code != "E-RUN-GONE" or path.is_symlink():  # else it was removed while we looked
+                    rejected.append(RejectedRun(path, error.reason))
     return Discovery(tuple(sorted(runs, key=lambda run: natural_order(run.key))), tuple(rejected))
 
 
@@ -119,16 +123,7 @@ def find_run(root: Path, key: str) -> DiscoveredRun:
     problem = run_key_problem(key)
     if problem is not None:
         raise RunDataError("E-RUN-KEY", f"{key!r} is no run key: {problem}")
-    output = root / f"{key}.jsonl"
-    if output.is_dir():
-        raise unreadable_file(output, IsADirectoryError())
-    if not output.exists():
-        raise RunDataError(
-            "E-RUN-GONE",
-            f"the results file of run {key!r} does not exist; restore it, or delete the partition of that name",
-            path=output,
-        )
-    return _describe(key, output)
+    return _describe(key, root / f"{key}.jsonl")
 
 
 def check_runs_root(root: Path) -> None:
@@ -151,8 +146,10 @@ def run_key_problem(key: str) -> str | None:
 
 def natural_order(key: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which `step-9` comes before `step-10`."""
-    pieces = re.split(r"(\d+)", key)
-    return tuple((1, int(piece), piece) if piece.isdigit() else (0, 0, piece) for piece in pieces if piece)
+    pieces = re.split(r"([0-9]+)", key)
+    return tuple(
+        (1, int(piece), piece) if number % 2 else (0, 0, piece) for number, piece in enumerate(pieces) if piece
+    )
 
 
 def _results_files(folder: Path, rejected: list[RejectedRun]) -> Iterator[Path]:
@@ -161,12 +158,16 @@ def _results_files(folder: Path, rejected: list[RejectedRun]) -> Iterator[Path]:
     except OSError as error:
         rejected.append(RejectedRun(folder, unreadable_file(folder, error).reason))
         return
+    names = {entry.name for entry in entries}
     for entry in entries:
         path = Path(entry.path)
         if entry.name.startswith("."):
             continue
         if entry.name.endswith(".jsonl") and not _is_companion(path):
             yield path
+        elif entry.name.endswith(_SIDECAR_ENDING) and entry.name.removesuffix(_SIDECAR_ENDING) + ".jsonl" not in names:
+            reason = "is a sidecar of failures without its results file; restore that file, if only as an empty one"
+            rejected.append(RejectedRun(path, reason))
         elif entry.is_dir(follow_symlinks=False):
             yield from _results_files(path, rejected)
 
@@ -174,18 +175,35 @@ def _results_files(folder: Path, rejected: list[RejectedRun]) -> Iterator[Path]:
 def _is_companion(path: Path) -> bool:
     if path.name in _COMPANION_NAMES:
         return True
-    return path.stem.endswith(_COMPANION_ENDINGS) and not manifest_path_for(path).exists()
+    return path.stem.endswith(_COMPANION_ENDINGS) and _state_if_there(manifest_path_for(path)) is None
 
 
 def _describe(key: str, output: Path) -> DiscoveredRun:
-    companions = (failures_path_for, materialized_path_for, manifest_path_for, coverage_path_for)
-    paths = [output, *(companion(output) for companion in companions)]
-    return DiscoveredRun(key, output, tuple(state for path in paths if (state := _state(path)) is not None))
-
-
-def _state(path: Path) -> FileState | None:
+    """The run of an output as it stands now; raises what `find_run` raises for the file."""
     try:
-        status = path.stat()
+        status = output.stat()
+    except FileNotFoundError:
+        reason = f"the results file of run {key!r} does not exist; restore it, or delete the partition of that name"
+        if output.is_symlink():
+            reason = f"links to {output.readlink()}, which does not exist; restore that file, or remove the link"
+        raise RunDataError("E-RUN-GONE", reason, path=output) from None
+    except OSError as error:
+        raise unreadable_file(output, error) from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "is a directory" if stat.S_ISDIR(status.st_mode) else "is a pipe or a device"
+        reason = f"{kind}, no regular file; remove it or put the results file in its place"
+        raise RunDataError("E-UNREADABLE", reason, path=output)
+    companions = (failures_path_for, materialized_path_for, manifest_path_for, coverage_path_for)
+    states = (_state_if_there(companion(output)) for companion in companions)
+    return DiscoveredRun(key, output, (_state(output, status), *(state for state in states if state is not None)))
+
+
+def _state_if_there(path: Path) -> FileState | None:
+    try:
+        return _state(path, path.stat())
     except OSError:
         return None
+
+
+def _state(path: Path, status: os.stat_result) -> FileState:
     return FileState(path.name, status.st_size, status.st_mtime_ns, status.st_ino)

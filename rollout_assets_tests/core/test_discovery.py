@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,11 +63,52 @@ def test_a_path_outside_the_key_grammar_is_reported(tmp_path: Path, name: str) -
     assert "cannot be a run key" in found.rejected[0].reason
 
 
-def test_a_folder_in_place_of_a_results_file_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "run" / "rollouts.jsonl").mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.mkdir(), "is a directory, no regular file"),
+        (os.mkfifo, "is a pipe or a device, no regular file"),
+        (lambda path: path.symlink_to("nowhere.jsonl"), "links to nowhere.jsonl, which does not exist"),
+        (lambda path: path.symlink_to(path.name), "cannot be read"),
+        (lambda path: write(path.with_name("rollouts_failures.jsonl")), "without its results file"),
+    ],
+    ids=["folder", "pipe", "dangling link", "link to itself", "sidecar alone"],
+)
+def test_what_is_in_place_of_a_results_file_is_reported_and_the_other_runs_are_found(
+    tmp_path: Path, make: Callable[[Path], object], says: str
+) -> None:
+    write(tmp_path / "sound" / "rollouts.jsonl")
+    (tmp_path / "run").mkdir()
+    make(tmp_path / "run" / "rollouts.jsonl")
     found = discover(tmp_path)
-    assert found.runs == ()
-    assert "no regular file" in found.rejected[0].reason
+    assert [run.key for run in found.runs] == ["sound/rollouts"]
+    assert [item.path.parent for item in found.rejected] == [tmp_path / "run"]
+    assert says in found.rejected[0].reason
+
+
+@pytest.mark.parametrize("place", ["run", "run/rollouts.jsonl"])
+def test_what_this_user_may_not_look_at_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    write(tmp_path / "sound" / "rollouts.jsonl")
+    denied = write(tmp_path / "run" / "rollouts.jsonl") and tmp_path / place
+    # Root may look at everything, so the refusal is made here.
+    monkeypatch.setattr(Path, "stat", refusing(Path.stat, denied))
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir, denied))
+    found = discover(tmp_path)
+    assert [run.key for run in found.runs] == ["sound/rollouts"]
+    assert [(item.path, item.reason) for item in found.rejected] == [
+        (denied, "cannot be read: permission denied; give this user read access")
+    ]
+
+
+def refusing(function: Callable[..., Any], denied: Path) -> Callable[..., Any]:
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if Path(path) == denied:
+            raise PermissionError(13, "Permission denied", str(path))
+        return function(path, *arguments, **options)
+
+    return refuse
 
 
 @pytest.mark.parametrize("change", ["append", "touch", "replace", "sidecar"])
@@ -105,6 +148,10 @@ def test_a_run_that_cannot_be_found_says_why_and_what_to_do(
     with pytest.raises(RunDataError, match=says) as caught:
         find_run(tmp_path / root, key)
     assert caught.value.code == code
+
+
+def test_natural_order_takes_any_text() -> None:
+    assert sorted(["²", "a²", "a1", "a"], key=natural_order) == ["a", "a1", "a²", "²"]
 
 
 def test_natural_order_compares_numbers_as_numbers() -> None:
