@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from upath import UPath
 
 from rollout_assets.core.compare import (
     CompareResult,
@@ -141,8 +142,8 @@ class Reports:
     """The report of a comparison: its Markdown, and the files it was written to."""
 
     markdown: str
-    markdown_path: Path
-    json_path: Path
+    markdown_path: Path | UPath
+    json_path: Path | UPath
 
 
 def write_reports(store: Store, run: str, comparison: Comparison) -> Reports:

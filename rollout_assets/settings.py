@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | `ROLLOUT_HOME` | `rollout_home` in the current folder | the one folder that the other defaults lie in |
 | `ROLLOUT_RUNS_ROOT` | `<home>/runs` | where run directories lie; only ever read |
-| `ROLLOUT_STORE_ROOT` | `<home>/store` | where tables, verdicts and reports go |
+| `ROLLOUT_STORE_ROOT` | `<home>/store` | where tables, verdicts and reports go; may be a URL: `s3://…` |
 | `ROLLOUT_POLICY` | `<home>/policy.yaml` | the policy file; may be absent |
 | `DAGSTER_HOME` | `<home>/dagster` (set by our commands) | Dagster's own state |
 """
@@ -16,13 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from upath import UPath
+
 
 @dataclass(frozen=True)
 class Settings:
     """Absolute paths of everything that is configured by place."""
 
     runs_root: Path
-    store_root: Path
+    store_root: Path | UPath
     policy: Path
     dagster_home: Path
 
@@ -36,7 +38,7 @@ class Settings:
 
         return cls(
             runs_root=place("ROLLOUT_RUNS_ROOT", "runs"),
-            store_root=place("ROLLOUT_STORE_ROOT", "store"),
+            store_root=store_place(environment.get("ROLLOUT_STORE_ROOT") or str(base / "store")),
             policy=place("ROLLOUT_POLICY", "policy.yaml"),
             dagster_home=place("DAGSTER_HOME", "dagster"),
         )
@@ -54,3 +56,8 @@ class Settings:
             "ROLLOUT_POLICY": str(self.policy),
             "DAGSTER_HOME": str(self.dagster_home),
         }
+
+
+def store_place(text: str) -> Path | UPath:
+    """Where a store lies: an absolute local path, or a place on the file system of fsspec that a URL names."""
+    return UPath(text) if "://" in text else Path(text).absolute()

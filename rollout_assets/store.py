@@ -16,10 +16,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Literal
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from upath import UPath
 
 from rollout_assets.core.discovery import find_run
 from rollout_assets.core.errors import RunDataError
@@ -47,12 +50,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Store:
-    """The store below `root`, for the runs below `runs_root`."""
+    """The store below `root`, for the runs below `runs_root`; the root is local, or on any file system of fsspec."""
 
-    root: Path
+    root: Path | UPath
     runs_root: Path
 
-    def table_path(self, table: str, key: str) -> Path:
+    def table_path(self, table: str, key: str) -> Path | UPath:
         """Where a table of a run lies."""
         return self.root / table / f"{key}.parquet"
 
@@ -60,15 +63,19 @@ class Store:
         """Where the results file of a run lies."""
         return self.runs_root / f"{key}.jsonl"
 
-    def coverage_path(self, key: str) -> Path:
+    def coverage_path(self, key: str) -> Path | UPath:
         """Where the coverage of a run lies."""
         return self.root / "coverage" / f"{key}.json"
 
-    def report_path(self, key: str, baseline: str, ending: str) -> Path:
+    def report_path(self, key: str, baseline: str, ending: str) -> Path | UPath:
         """Where the report of a run against a baseline lies; the two keys share no separator in the file name."""
         return self.root / "reports" / key / f"vs-{baseline.replace('/', '__')}{ending}"
 
-    def write_table(self, path: Path, table: pa.Table) -> None:
+    def new_spool(self) -> Path:
+        """A local place for tables that are still being written: within a local store, so that a rename is enough."""
+        return self.root / ".spool" / uuid4().hex if isinstance(self.root, Path) else Path(mkdtemp())
+
+    def write_table(self, path: Path | UPath, table: pa.Table) -> None:
         """Write a Parquet file, whole or not at all."""
         with written_beside(path) as temporary:
             pq.write_table(table, temporary, compression="zstd")
@@ -86,21 +93,21 @@ class Store:
         path = self.table_path(table, key)
         rebuild = f"materialize {table} of run {key!r} again"
         try:
-            content = pq.read_table(path, columns=columns, partitioning=None)
+            content = _read_parquet(path, columns)
         except FileNotFoundError as error:
-            raise RunDataError("E-NOT-MATERIALIZED", f"no such table yet; {rebuild}", path=path) from error
+            raise RunDataError("E-NOT-MATERIALIZED", f"no such table yet; {rebuild}", path=str(path)) from error
         except (OSError, pa.ArrowInvalid) as error:
-            raise RunDataError("E-UNREADABLE", f"cannot be read ({error}); {rebuild}", path=path) from error
+            raise RunDataError("E-UNREADABLE", f"cannot be read ({error}); {rebuild}", path=str(path)) from error
         version = (content.schema.metadata or {}).get(SCHEMA_VERSION_KEY, b"none").decode()
         if version != str(SCHEMA_VERSION):
             reason = f"has schema version {version}, this release reads {SCHEMA_VERSION}; {rebuild}"
-            raise RunDataError("E-SCHEMA", reason, path=path)
+            raise RunDataError("E-SCHEMA", reason, path=str(path))
         return content
 
     def indexed_rows(self, key: str) -> dict[str, int] | None:
         """Rows by file in the stored index of a run, whatever its verdict; None when there is no readable one."""
         try:
-            index = pq.read_table(self.table_path("record_index", key), columns=["file"], partitioning=None)
+            index = _read_parquet(self.table_path("record_index", key), ["file"])
             counts = index["file"].value_counts().to_pylist()
         except (OSError, pa.ArrowInvalid, KeyError):
             return None
@@ -116,7 +123,7 @@ class Store:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = f"is no verdict ({error}); materialize record_index of run {key!r} again"
-            raise RunDataError("E-VERDICT", reason, path=path) from error
+            raise RunDataError("E-VERDICT", reason, path=str(path)) from error
 
     def write_verdict(self, key: str, verdict: Verdict) -> None:
         """Store the verdict on a run."""
@@ -182,15 +189,26 @@ class Store:
 
     def outcomes_version(self, key: str) -> str:
         """Names the outcomes of a run as stored now."""
-        return str(self.table_path("attempt_outcomes", key).stat().st_mtime_ns)
+        return str(_modified(self.table_path("attempt_outcomes", key)))
 
     def comparison_is_older_than(self, key: str, baseline: str) -> bool:
         """Whether the outcomes of `baseline` were folded after `key` was last compared."""
         return self._is_newer(self.table_path("attempt_outcomes", baseline), self.table_path("comparison_report", key))
 
     @staticmethod
-    def _is_newer(path: Path, than: Path) -> bool:
-        return path.exists() and than.exists() and path.stat().st_mtime_ns >= than.stat().st_mtime_ns
+    def _is_newer(path: Path | UPath, than: Path | UPath) -> bool:
+        return path.exists() and than.exists() and _modified(path) >= _modified(than)
 
-    def _verdict_path(self, key: str) -> Path:
+    def _verdict_path(self, key: str) -> Path | UPath:
         return self.root / "verdicts" / f"{key}.json"
+
+
+def _read_parquet(path: Path | UPath, columns: list[str] | None) -> pa.Table:
+    if isinstance(path, Path):
+        return pq.read_table(path, columns=columns, partitioning=None)
+    return pq.read_table(path.path, columns=columns, partitioning=None, filesystem=path.fs)
+
+
+def _modified(path: Path | UPath) -> int:
+    """When a file was last written, in ns; object stores know it to the second."""
+    return path.stat().st_mtime_ns if isinstance(path, Path) else int(path.fs.modified(path.path).timestamp() * 1e9)

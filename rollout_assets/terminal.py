@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from upath import UPath
 
 from rollout_assets.core.discovery import Discovery
 from rollout_assets.home import local_instance
@@ -73,7 +74,8 @@ def _place(place: Mapping[str, Any]) -> str:
 def show_reports(settings: Settings, results: list[IngestResult], console: Console) -> None:
     """The text report of every comparison that was made."""
     for result in results:
-        for report in sorted((settings.store_root / "reports" / result.key).glob("*.txt")):
+        reports: list[Path | UPath] = [*(settings.store_root / "reports" / result.key).glob("*.txt")]
+        for report in sorted(reports, key=str):
             console.rule(f"{result.key} {report.stem}")
             console.print(escape(report.read_text(encoding="utf-8")), soft_wrap=True, highlight=False)
 

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import dagster as dg
 import pyarrow.parquet as pq
@@ -59,7 +58,7 @@ CHECKS = [JSONL_STRICT, REWARD_STRICT, REWARD_FINITE, ROW_COUNT_NOT_SHRINKING]
 def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorkspace) -> Iterator[Any]:
     """Scan the files of a run once; store its faults, judge it, and store its index only if it is sound."""
     store, key = workspace.store, context.partition_key
-    spool = store.root / ".spool" / uuid4().hex
+    spool = store.new_spool()
     try:
         severities = workspace.policy.group_of(key).severities
         run = find_run(store.runs_root, key)

@@ -1,4 +1,7 @@
-"""Writing files so that nobody ever sees half of one: written beside, then renamed."""
+"""Writing files so that nobody ever sees half of one: written beside, then renamed.
+
+A target is a local path, or a `UPath` on a file system of fsspec (S3, GCS, ...).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,30 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 
 @contextmanager
-def written_beside(target: Path) -> Iterator[Path]:
+def written_beside(target: Path | UPath) -> Iterator[Path]:
     """Give a temporary path in the folder of `target`; rename it over `target` when the block ends without error.
 
-    The folder is created. On an error the temporary file is removed and `target` stays as it was.
+    The folder is created. On an error the temporary file is removed and `target` stays as it was. For a target that is
+    not local the path is a local one too; what was written there is copied beside the target, then moved.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    if not isinstance(target, Path):
+        with TemporaryDirectory() as folder:
+            local = Path(folder) / target.name
+            yield local
+            beside = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+            target.fs.put_file(str(local), beside.path)
+            target.fs.mv(beside.path, target.path)
+        return
     temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
         yield temporary
@@ -28,12 +44,12 @@ def written_beside(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(target: Path, text: str) -> None:
+def write_text(target: Path | UPath, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all; lone surrogates are written as escapes."""
     with written_beside(target) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def write_json(target: Path, value: Any) -> None:
+def write_json(target: Path | UPath, value: Any) -> None:
     """Write a JSON file (ASCII, two spaces, final newline), whole or not at all; NaN and infinities are refused."""
     write_text(target, json.dumps(value, indent=2, allow_nan=False) + "\n")

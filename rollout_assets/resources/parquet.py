@@ -9,6 +9,7 @@ import pyarrow as pa
 from upath import UPath
 
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.files import written_beside
 from rollout_assets.resources.workspace import RolloutWorkspace
 from rollout_assets.store import Store
 from rollout_assets.tables import TABLES
@@ -28,15 +29,14 @@ class ParquetIOManager(dg.UPathIOManager):
 
     def dump_to_path(self, context: dg.OutputContext, obj: pa.Table | pd.DataFrame | Path, path: UPath) -> None:
         """Write a table, or move a finished Parquet file (an asset that streams gives its path) into place."""
-        target = Path(str(path))
         if isinstance(obj, Path):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            obj.replace(target)
+            with written_beside(path) as temporary:
+                obj.replace(temporary)
             return
         if isinstance(obj, pd.DataFrame):
             schema = TABLES[context.asset_key.path[-1]].schema
             obj = pa.Table.from_pandas(obj, schema=schema, preserve_index=False)
-        self._store.write_table(target, obj)
+        self._store.write_table(path, obj)
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> Any:
         """Read a table unless the guard refuses its run; the step then fails with the guard's message, for good."""

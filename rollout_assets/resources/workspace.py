@@ -5,12 +5,12 @@ from pathlib import Path
 import dagster as dg
 
 from rollout_assets.policy import Policy, load_policy
-from rollout_assets.settings import Settings
+from rollout_assets.settings import Settings, store_place
 from rollout_assets.store import Store
 
 
 class RolloutWorkspace(dg.ConfigurableResource["RolloutWorkspace"]):
-    """Paths of the runs root, the store root and the policy file. Empty means: as the environment says."""
+    """Paths of the runs root, the store root (or its URL) and the policy file. Empty means: as the environment says."""
 
     runs_root: str = ""
     store_root: str = ""
@@ -22,7 +22,7 @@ class RolloutWorkspace(dg.ConfigurableResource["RolloutWorkspace"]):
         found = Settings.of()
         return Settings(
             runs_root=Path(self.runs_root) if self.runs_root else found.runs_root,
-            store_root=Path(self.store_root) if self.store_root else found.store_root,
+            store_root=store_place(self.store_root) if self.store_root else found.store_root,
             policy=Path(self.policy_file) if self.policy_file else found.policy,
             dagster_home=found.dagster_home,
         )
