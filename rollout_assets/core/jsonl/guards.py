@@ -72,14 +72,18 @@ class Guard:
             stops: Where each line ends, which is where the next one starts.
         """
         length = stops[-1]
-        exponents, openers = self._exponents_and_openers(buffer, length)
+        exponents, openers = self._exponents_and_openers(buffer, stops)
         places = _bad_utf8(buffer, stops) + _long_exponents(buffer, exponents) + self._long_digit_runs(buffer, length)
-        return {bisect_right(stops, place) for place in places}.union(self._deep_lines(buffer, stops, openers))
+        deep = self._deep_lines(buffer, stops, (openers > DEPTH_LIMIT).nonzero()[0].tolist())
+        return {bisect_right(stops, place) for place in places}.union(deep)
 
-    def _exponents_and_openers(self, buffer: bytearray, length: int) -> tuple[Places, Places]:
-        """Places of `e` or `E` with a digit or `+` behind it, and of `[` and `{`, wherever they stand."""
-        data = np.frombuffer(buffer, np.uint8)
-        exponents, openers = [], []
+    def _exponents_and_openers(self, buffer: bytearray, stops: Sequence[int]) -> tuple[Places, npt.NDArray[np.intp]]:
+        """Places of `e` or `E` with a digit or `+` behind it; how many `[` and `{` there are in each line.
+
+        Both wherever they stand, in strings too.
+        """
+        data, length = np.frombuffer(buffer, np.uint8), stops[-1]
+        exponents, openers = [], np.zeros(len(stops), np.intp)
         for start in range(0, length, _WINDOW):
             window = data[start : min(start + _WINDOW, length) + 1]
             size = len(window)
@@ -91,10 +95,15 @@ class Guard:
             np.bitwise_or(window, _LOWER_BIT, out=lower)
             np.equal(lower[:-1], _E, out=found[:-1])
             np.logical_and(found[:-1], flags[1:], out=found[:-1])
-            exponents.append(_places(found[:-1], start))
+            # To see first whether there is any is cheaper than to look for the places of none.
+            if np.logical_or.reduce(found[:-1]):
+                exponents.append(start + found[:-1].nonzero()[0])
             np.equal(lower[:-1], _OPEN, out=found[:-1])
-            openers.append(_places(found[:-1], start))
-        return np.concatenate(exponents), np.concatenate(openers)
+            if len(stops) == 1:
+                openers += np.count_nonzero(found[:-1])
+            else:
+                openers += np.diff(np.searchsorted(start + found[:-1].nonzero()[0], stops), prepend=0)
+        return np.concatenate(exponents) if exponents else _NOWHERE, openers
 
     def _long_digit_runs(self, buffer: bytearray, length: int) -> list[int]:
         """Places of runs of so many digits that the number may be too large without a large exponent."""
@@ -113,12 +122,10 @@ class Guard:
                     found.append(place)
         return found
 
-    def _deep_lines(self, buffer: bytearray, stops: Sequence[int], openers: Places) -> list[int]:
-        """Numbers (from 0) of the lines that are nested too deep, if they are valid JSON."""
-        counts = np.diff(np.searchsorted(openers, stops), prepend=0)
-        many = (counts > DEPTH_LIMIT).nonzero()[0].tolist()
+    def _deep_lines(self, buffer: bytearray, stops: Sequence[int], suspects: list[int]) -> list[int]:
+        """Those of the suspected lines that are nested too deep, if they are valid JSON."""
         data = np.frombuffer(buffer, np.uint8)
-        return [number for number in many if self.is_deep(data[stops[number - 1] if number else 0 : stops[number]])]
+        return [line for line in suspects if self.is_deep(data[stops[line - 1] if line else 0 : stops[line]])]
 
     def is_deep(self, line: Bytes) -> bool:
         """Whether a line is nested too deep, if it is valid JSON."""
@@ -128,11 +135,6 @@ class Guard:
             if depths.size and depths.max() > DEPTH_LIMIT:
                 return True
         return False
-
-
-def _places(flags: npt.NDArray[np.bool_], start: int) -> Places:
-    # To see first whether there is any is cheaper than to look for the places of none.
-    return start + flags.nonzero()[0] if np.logical_or.reduce(flags) else _NOWHERE
 
 
 def _bad_utf8(buffer: bytearray, stops: Sequence[int]) -> list[int]:

@@ -92,8 +92,8 @@ def read_blocks(
         path: The file.
         end_offset: Read only this many bytes.
         chunk_bytes: Bytes per read.
-        line_limit: A line that has more bytes than this (its LF not counted) and does not end in the chunk that reaches
-            them comes in pieces.
+        line_limit: A line that has more bytes than this (its LF not counted) comes in pieces, unless it fits into the
+            buffer all the same.
 
     Raises:
         RunDataError: `E-UNREADABLE` when the operating system refuses to open or read the file.
@@ -116,28 +116,50 @@ def _blocks(file: FileIO, end: int, chunk_bytes: int, line_limit: int | None) ->
     offset, filled, in_piece = 0, 0, False
     while offset + filled < end:
         if filled == len(buffer) - PADDING:
-            buffer = _grown(buffer, filled)
+            length = filled + _rest_of_line(file, end - offset - filled, chunk_bytes, line_limit)
+            if line_limit is not None and length > line_limit:
+                yield Block(buffer, filled, offset, True)
+                in_piece = True
+                offset, filled = offset + filled, 0
+            else:
+                buffer = _enlarged(buffer, filled, length + 1)
         count = _read(file, buffer, filled, min(chunk_bytes, end - offset - filled))
         if not count:
             break
         searched, filled = filled, filled + count
         if in_piece:
-            stop = buffer.find(b"\n", 0, filled) + 1
-            yield Block(buffer, stop or filled, offset, True, stop > 0)
-            in_piece, searched = not stop, 0
-            offset, filled = _drop(buffer, stop or filled, offset, filled)
+            newline = buffer.find(b"\n", 0, filled)
+            stop = filled if newline < 0 else newline + 1
+            yield Block(buffer, stop, offset, True, newline >= 0)
+            in_piece, searched = newline < 0, 0
+            buffer = _behind(buffer, stop, filled, chunk_bytes)
+            offset, filled = offset + stop, filled - stop
         stop = buffer.rfind(b"\n", searched, filled) + 1
         if stop:
             yield Block(buffer, stop, offset)
-            offset, filled = _drop(buffer, stop, offset, filled)
-        if line_limit is not None and filled > line_limit:
-            yield Block(buffer, filled, offset, True)
-            in_piece = True
-            offset, filled = _drop(buffer, filled, offset, filled)
+            buffer = _behind(buffer, stop, filled, chunk_bytes)
+            offset, filled = offset + stop, filled - stop
     if in_piece:
         yield Block(buffer, 0, offset, True, True)
     elif filled:
         yield Block(buffer, filled, offset)
+
+
+def _rest_of_line(file: FileIO, remaining: int, chunk_bytes: int, enough: int | None) -> int:
+    """Bytes up to the next LF; at least `enough` of them do. The place in the file stays.
+
+    A long line is read twice, so that memory for exactly this line is taken, once.
+    """
+    place, length = file.tell(), 0
+    while remaining > 0 and (enough is None or length <= enough) and (chunk := file.read(min(chunk_bytes, remaining))):
+        newline = chunk.find(b"\n")
+        if newline >= 0:
+            length += newline
+            break
+        length += len(chunk)
+        remaining -= len(chunk)
+    file.seek(place)
+    return length
 
 
 def _read(file: FileIO, buffer: bytearray, start: int, count: int) -> int:
@@ -146,15 +168,21 @@ def _read(file: FileIO, buffer: bytearray, start: int, count: int) -> int:
         return file.readinto(view[start : min(start + count, len(buffer) - PADDING)]) or 0
 
 
-def _grown(buffer: bytearray, filled: int) -> bytearray:
-    larger = bytearray(2 * filled + PADDING)
+def _enlarged(buffer: bytearray, filled: int, size: int) -> bytearray:
+    larger = bytearray(size + PADDING)
     with memoryview(buffer) as view:
         larger[:filled] = view[:filled]
     return larger
 
 
-def _drop(buffer: bytearray, stop: int, offset: int, filled: int) -> tuple[int, int]:
-    """Move what follows the first `stop` bytes to the front; return its offset in the file and its length."""
+def _behind(buffer: bytearray, stop: int, filled: int, chunk_bytes: int) -> bytearray:
+    """A buffer that begins with what follows the first `stop` bytes: this one, or a small one after a long line."""
     with memoryview(buffer) as view:
-        view[: filled - stop] = view[stop:filled]
-    return offset + stop, filled - stop
+        rest = view[stop:filled]
+        if len(rest) <= chunk_bytes < len(buffer) - PADDING:
+            buffer = bytearray(chunk_bytes + PADDING)
+            buffer[: len(rest)] = rest
+        else:
+            view[: len(rest)] = rest
+        rest.release()
+    return buffer

@@ -7,7 +7,7 @@ cannot vouch for is read exactly (`parse`). Both give the same rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
@@ -69,55 +69,11 @@ def scan(
     Raises:
         RunDataError: `E-UNREADABLE` when the operating system refuses to open or read the file.
     """
-    # numpy takes longer to import than all else here; who never scans need not wait for it.
-    from rollout_assets.core.jsonl.guards import Guard
-
-    doubtful_lines = Guard().doubtful_lines
-    reader = _LineReader(fspath(path), whole_rows, doubtful_lines)
     limit = projected_row_bytes if skip_keys else sys.maxsize
-    decode, make = reader.decode, Row._make
-    number, start_of_long_line = 0, 0
-    projector = TopLevelProjector(skip_keys)
-    for block in read_blocks(path, end_offset=end_offset, chunk_bytes=chunk_bytes, line_limit=limit):
-        view = memoryview(block.buffer)[: block.length]
-        if block.is_piece:
-            terminated = block.length > 0 and view[-1] == _LF
-            projector.feed(view[:-1] if terminated else view)
-            if block.is_last_piece:
-                number += 1
-                length = block.offset + block.length - start_of_long_line
-                yield from reader.projected(_Place(number, start_of_long_line, length, terminated), projector)
-                projector = TopLevelProjector(skip_keys)
-        else:
-            stops = _stops(block)
-            doubtful = doubtful_lines(block.buffer, stops)
-            start = 0
-            for index, stop in enumerate(stops):
-                number += 1
-                offset, length = block.offset + start, stop - start
-                terminated = view[stop - 1] == _LF
-                line = view[start : stop - terminated]
-                start = stop
-                if length - terminated > limit:
-                    projector.feed(line)
-                    yield from reader.projected(_Place(number, offset, length, terminated), projector)
-                    projector = TopLevelProjector(skip_keys)
-                elif index not in doubtful and (fields := decode(line)) is not None:
-                    yield make((number, offset, length, fields, terminated))
-                else:
-                    yield from reader.exactly(_Place(number, offset, length, terminated), bytes(line))
-        if not block.is_piece or block.is_last_piece:
-            start_of_long_line = block.offset + block.length
-
-
-def _stops(block: Block) -> list[int]:
-    """Where the lines of a block end, behind their LF."""
-    stops: list[int] = []
-    find, length, stop = block.buffer.find, block.length, 0
-    while stop < length:
-        stop = find(b"\n", stop, length) + 1 or length
-        stops.append(stop)
-    return stops
+    reader = _Reader(fspath(path), whole_rows, skip_keys, limit)
+    # No name here holds a block: the memory of a long line is given back before the next one is read.
+    for lines in map(reader.lines, read_blocks(path, end_offset=end_offset, chunk_bytes=chunk_bytes, line_limit=limit)):
+        yield from lines
 
 
 class _Place(NamedTuple):
@@ -129,19 +85,73 @@ class _Place(NamedTuple):
     terminated: bool
 
 
-class _LineReader:
-    """Reads single lines of one file."""
+class _Reader:
+    """Reads the blocks of one file in their order."""
 
-    def __init__(
-        self, path: str, whole_rows: bool, doubtful_lines: Callable[[bytearray, Sequence[int]], Set[int]]
-    ) -> None:
-        self.decode = (WholeRowDecoder() if whole_rows else RowDecoder()).decode
+    def __init__(self, path: str, whole_rows: bool, skip_keys: Set[str], limit: int) -> None:
+        # numpy takes longer to import than all else here; who never scans need not wait for it.
+        from rollout_assets.core.jsonl.guards import Guard
+
         self._path = path
         self._wanted = None if whole_rows else ROW_FIELDS
-        self._doubtful_lines = doubtful_lines
+        self._skip_keys = skip_keys
+        self._limit = limit
+        self._decode = (WholeRowDecoder() if whole_rows else RowDecoder()).decode
+        self._doubtful_lines = Guard().doubtful_lines
+        self._number = 0
+        # The line that comes in pieces.
+        self._projector = TopLevelProjector(skip_keys)
+        self._start = -1
 
-    def exactly(self, place: _Place, data: bytes, projector: TopLevelProjector | None = None) -> Iterator[Line]:
-        """The faults and the row of a line; nothing if it is blank."""
+    def lines(self, block: Block) -> Iterator[Line]:
+        """The rows and faults of a block."""
+        if block.is_piece:
+            yield from self._piece(block)
+            return
+        decode, make, limit, view = self._decode, Row._make, self._limit, memoryview(block.buffer)
+        stops = _stops(block)
+        doubtful = self._doubtful_lines(block.buffer, stops)
+        start = 0
+        for index, stop in enumerate(stops):
+            self._number += 1
+            offset, length = block.offset + start, stop - start
+            terminated = view[stop - 1] == _LF
+            line = view[start : stop - terminated]
+            start = stop
+            if length - terminated > limit:
+                projector = TopLevelProjector(self._skip_keys)
+                projector.feed(line)
+                yield from self._projected(_Place(self._number, offset, length, terminated), projector)
+            elif index not in doubtful and (fields := decode(line)) is not None:
+                yield make((self._number, offset, length, fields, terminated))
+            else:
+                yield from self._exactly(_Place(self._number, offset, length, terminated), bytes(line))
+
+    def _piece(self, block: Block) -> Iterator[Line]:
+        """Go on with a line that comes in pieces; its row or faults come with the last one."""
+        if self._start < 0:
+            self._start = block.offset
+        view = memoryview(block.buffer)[: block.length]
+        terminated = block.length > 0 and view[-1] == _LF
+        self._projector.feed(view[:-1] if terminated else view)
+        if block.is_last_piece:
+            self._number += 1
+            place = _Place(self._number, self._start, block.offset + block.length - self._start, terminated)
+            yield from self._projected(place, self._projector)
+            self._projector, self._start = TopLevelProjector(self._skip_keys), -1
+
+    def _projected(self, place: _Place, projector: TopLevelProjector) -> Iterator[Line]:
+        """The row or the faults of a line that a projector has read."""
+        data = projector.text()
+        block = bytearray(data + bytes(PADDING))
+        fields = None if not data or self._doubtful_lines(block, [len(data)]) else self._decode(data)
+        if fields is not None:
+            yield Row(place.line, place.offset, place.length, fields, place.terminated)
+        else:
+            yield from self._exactly(place, data, projector)
+
+    def _exactly(self, place: _Place, data: bytes, projector: TopLevelProjector | None = None) -> Iterator[Line]:
+        """The faults of a line, then its row if it is readable; nothing if it is blank."""
         if not data.strip(BLANK):
             return
         row, faults, incomplete = parse_line(data, self._wanted)
@@ -156,12 +166,12 @@ class _LineReader:
         if row is not None:
             yield Row(place.line, place.offset, place.length, row, place.terminated)
 
-    def projected(self, place: _Place, projector: TopLevelProjector) -> Iterator[Line]:
-        """The same of a line that a projector has read."""
-        data = projector.text()
-        block = bytearray(data + bytes(PADDING))
-        fields = None if not data or self._doubtful_lines(block, [len(data)]) else self.decode(data)
-        if fields is not None:
-            yield Row(place.line, place.offset, place.length, fields, place.terminated)
-        else:
-            yield from self.exactly(place, data, projector)
+
+def _stops(block: Block) -> list[int]:
+    """Where the lines of a block end, behind their LF."""
+    stops: list[int] = []
+    find, length, stop = block.buffer.find, block.length, 0
+    while stop < length:
+        stop = find(b"\n", stop, length) + 1 or length
+        stops.append(stop)
+    return stops
