@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -58,10 +59,12 @@ def check(paths: Iterable[Path], *, as_json: bool) -> int:
 
 
 def _outputs(path: Path) -> list[Path]:
-    if path.is_file():
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise unreadable_file(path, error) from None
+    if not is_folder:
         return [path]
-    if not path.exists():
-        raise unreadable_file(path, FileNotFoundError())
     found = discover(path)
     if found.rejected:
         raise RunDataError("E-RUN-KEY", found.rejected[0].reason, path=found.rejected[0].path)

@@ -5,9 +5,11 @@ Commands import what they need when they run, so that `--help` and small checks 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +41,26 @@ def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands whose failures are told in one line: what was refused, where, and what to do."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; a refusal of ours or of the operating system ends it with exit code 1."""
+        from rollout_assets.core.errors import RunDataError
+
+        try:
+            return super().invoke(context)
+        except RunDataError as error:
+            raise click.ClickException(str(error)) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read the output has gone: click ends quietly
+                raise
+            place = error.filename or "the output cannot be written"
+            reason = f"{place}: {error.strerror or error}; mend that, or name another place"
+            raise click.ClickException(reason) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="rollout-assets")
 def main() -> None:
     """Index, check, fold and compare the rollout files of NeMo Gym runs."""
@@ -57,8 +78,9 @@ def demo(home: Path | None) -> None:
     from rollout_assets.settings import Settings
 
     settings = Settings.inside(home or Path("rollout_home"))
-    write_demo_runs(settings.runs_root)
-    _take_in(settings)
+    with _sole_use(settings):
+        write_demo_runs(settings.runs_root)
+        _take_in(settings)
 
 
 @main.command()
@@ -68,13 +90,16 @@ def ingest(runs_root: Path | None, policy: Path | None, home: Path | None) -> No
 
     Does what the sensor does in Dagster, now and in this terminal. Exits with 1 when a run could not be used.
     """
-    if not _take_in(_settings(runs_root, policy, home)):
+    settings = _settings(runs_root, policy, home)
+    with _sole_use(settings):
+        all_usable = _take_in(settings)
+    if not all_usable:
         sys.exit(1)
 
 
 @main.command()
 @_place_options
-@click.option("--port", type=int, default=3000, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=3000, show_default=True)
 def ui(runs_root: Path | None, policy: Path | None, home: Path | None, port: int) -> None:
     """Open Dagster's UI, with its daemon, on what is stored in HOME."""
     from rollout_assets.home import local_instance, workspace_file
@@ -128,14 +153,9 @@ def init(folder: Path) -> None:
     DIR then is DAGSTER_HOME. It gets dagster.yaml, workspace.yaml and an example policy.yaml, each with comments. Files
     that are there already are never written over.
     """
-    from rollout_assets.core.errors import RunDataError
     from rollout_assets.home import write_profile
 
-    try:
-        written = write_profile(folder)
-    except (RunDataError, OSError) as error:
-        raise click.ClickException(str(error)) from None
-    for path in written:
+    for path in write_profile(folder):
         click.echo(f"wrote {path}")
     click.echo(_AFTER_INIT.format(home=folder.absolute()))
 
@@ -172,10 +192,18 @@ def _settings(runs_root: Path | None, policy: Path | None, home: Path | None) ->
     if runs_root is not None:
         settings = replace(settings, runs_root=runs_root.absolute())
     if policy is not None:
-        if not policy.is_file():
-            raise click.UsageError(f"the policy file {policy} does not exist")
+        if not policy.exists():
+            raise click.ClickException(f"the policy file {policy} does not exist; check the path")
         settings = replace(settings, policy=policy.absolute())
     return settings
+
+
+def _sole_use(settings: Settings) -> AbstractContextManager[None]:
+    """Be the only terminal that writes to this home, waiting for another one to end."""
+    from rollout_assets.home import sole_use
+
+    place = settings.dagster_home
+    return sole_use(settings, lambda: click.echo(f"waiting for another process that works in {place}", err=True))
 
 
 def _take_in(settings: Settings) -> bool:
@@ -188,13 +216,11 @@ def _take_in(settings: Settings) -> bool:
     from rollout_assets.terminal import show_failures, show_places, show_reports, take_in
 
     console = Console()
-    try:
-        load_policy(settings.policy)
-        discovery = discover(settings.runs_root)
-    except RunDataError as error:
-        raise click.ClickException(str(error)) from None
-    if not discovery.runs:
-        raise click.ClickException(f"{settings.runs_root}: holds no run (no results file `*.jsonl` in any folder)")
+    load_policy(settings.policy)
+    discovery = discover(settings.runs_root)
+    if not discovery.runs and not discovery.rejected:
+        reason = "holds no run: no results file `*.jsonl` in any folder (links to folders and hidden ones are left out)"
+        raise RunDataError("E-RUN-COUNT", reason, path=settings.runs_root)
     results = take_in(settings, discovery, console)
     show_reports(settings, results, console)
     show_failures(results, console)
@@ -282,17 +308,11 @@ def check_policy(runs_root: Path | None, policy: Path | None, home: Path | None,
 
     from rollout_assets import policy_report
     from rollout_assets.core.discovery import discover
-    from rollout_assets.core.errors import RunDataError
     from rollout_assets.policy import load_policy
 
-    if policy is not None and not policy.is_file():
-        raise click.ClickException(f"the policy file {policy} does not exist")
     settings = _settings(runs_root, policy, home)
-    try:
-        read = load_policy(settings.policy)
-        discovery = discover(settings.runs_root)
-    except RunDataError as error:
-        raise click.ClickException(str(error)) from None
+    read = load_policy(settings.policy)
+    discovery = discover(settings.runs_root)
     report = policy_report.report_on(read, discovery)
     found = settings.policy if settings.policy.exists() else None
     if as_json:
@@ -327,9 +347,5 @@ def check_runs(runs: tuple[Path, ...], as_json: bool) -> None:
     all is sound, with 1 when there is a fault or a file cannot be read.
     """
     from rollout_assets.check_command import check
-    from rollout_assets.core.errors import RunDataError
 
-    try:
-        sys.exit(check(runs, as_json=as_json))
-    except RunDataError as error:
-        raise click.ClickException(str(error)) from None
+    sys.exit(check(runs, as_json=as_json))

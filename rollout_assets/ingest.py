@@ -13,6 +13,14 @@ from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.partitioned import NOT_JUDGED
 from rollout_assets.core.discovery import DiscoveredRun
 
+#: Marks Dagster runs of a terminal: no daemon watches over these.
+_IN_TERMINAL = {"rollout_assets/terminal": "true"}
+_UNFINISHED = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -50,10 +58,11 @@ def ingest(
 ) -> list[IngestResult]:
     """Materialize every asset for every run, in the order given, so that baselines come before their candidates.
 
-    A run that fails does not stop the others.
+    A run that fails does not stop the others. No other process may do this on the same instance meanwhile: `sole_use`.
     """
     from rollout_assets.definitions import defs
 
+    _end_dead_runs(instance)
     job = defs.resolve_job_def("ingest_run")
     runs = list(runs)
     instance.add_dynamic_partitions(str(ROLLOUT_RUNS.name), [run.key for run in runs])
@@ -61,12 +70,18 @@ def ingest(
     for run in runs:
         instance.report_runless_asset_event(observation_of(run))
         outcome = job.execute_in_process(
-            instance=instance, partition_key=run.key, raise_on_error=False, run_config=_QUIET
+            instance=instance, partition_key=run.key, raise_on_error=False, run_config=_QUIET, tags=_IN_TERMINAL
         )
         result = _result(run.key, outcome)
         results.append(result)
         on_result(result)
     return results
+
+
+def _end_dead_runs(instance: dg.DagsterInstance) -> None:
+    """Fail the runs of terminals that were killed: unfinished, they would take up the daemon's places for ever."""
+    for run in instance.get_runs(dg.RunsFilter(tags=_IN_TERMINAL, statuses=_UNFINISHED)):
+        instance.report_run_failed(run, "The process of this run was killed; the run directory is taken in again.")
 
 
 def _result(key: str, outcome: dg.ExecuteInProcessResult) -> IngestResult:

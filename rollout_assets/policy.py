@@ -293,7 +293,8 @@ def load_policy(path: Path | None) -> Policy:
     Raises:
         RunDataError: `E-POLICY`, naming the file, the line and the key, what is wrong and what is allowed.
     """
-    return Policy() if path is None or not path.exists() else read_model(path, Policy, "policy")
+    there = path is not None and (path.exists() or path.is_symlink())  # a link to nothing is no absent policy
+    return read_model(path, Policy, "policy") if path is not None and there else Policy()
 
 
 def policy_schema() -> dict[str, Any]:

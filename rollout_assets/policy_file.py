@@ -30,8 +30,12 @@ def read_model(path: Path, model: type[Model], what: str) -> Model:
     code = f"E-{what.upper()}"
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunDataError(code, f"cannot be read: {error}", path=path) from error
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}; put a readable file there, or name another one"
+        raise RunDataError(code, reason, path=path) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise RunDataError(code, f"cannot be read: {error}; save it as UTF-8", path=path, line=line) from error
     try:
         tree, value = _parse(text)
     except yaml.reader.ReaderError as error:

@@ -66,6 +66,12 @@ def test_an_empty_or_missing_file_is_the_default(tmp_path: Path) -> None:
     assert policy(tmp_path, "") == Policy() == load_policy(tmp_path / "missing.yaml")
 
 
+def test_a_link_to_a_missing_file_is_no_absent_policy(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").symlink_to("elsewhere.yaml")
+    with pytest.raises(RunDataError, match=r"policy.yaml: cannot be read: No such file .*; put a readable file there"):
+        load_policy(tmp_path / "policy.yaml")
+
+
 def test_several_baselines_follow_each_other(tmp_path: Path) -> None:
     read = policy(tmp_path, "groups: [{name: m, runs: 'math/**', baseline: [code/step-1/rollouts, first, previous]}]")
     run = "math/step-10/rollouts"

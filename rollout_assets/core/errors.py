@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from os import PathLike, fspath
 
 
@@ -71,6 +72,8 @@ def unreadable_file(path: str | PathLike[str], error: OSError) -> RunDataError:
         reason = "is a directory, not a file; name the .jsonl file inside it"
     elif isinstance(error, PermissionError):
         reason = "cannot be read: permission denied; give this user read access"
+    elif error.errno == errno.ESPIPE:
+        reason = "is a pipe, and a file is read more than once; save what it gives to a file, and name that"
     else:
-        reason = f"cannot be read: {error.strerror or error}"
+        reason = f"cannot be read: {error.strerror or error}; check the path and the disk"
     return RunDataError("E-UNREADABLE", reason, path=path)

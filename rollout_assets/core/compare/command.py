@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,8 @@ def _fail(message: str) -> int:
 
 
 def _stdout() -> BinaryIO:
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "is closed", "standard output")
     return sys.stdout.buffer
 
 
