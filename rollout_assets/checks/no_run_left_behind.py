@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from textwrap import shorten
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -23,6 +24,8 @@ T = TypeVar("T")
 PARTITION_TAG = "dagster/partition"
 #: Dagster shows a run as going on for ever when its process was killed; taking in a run takes less than this.
 LONGEST_INGEST = timedelta(hours=6)
+#: Characters of a reason in the table; the verdict on the run has all of it.
+SHOWN_REASON = 250
 _GOING_ON = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -75,7 +78,10 @@ def result_of(runs: int, found: Sequence[LeftBehind], groups: Sequence[Silence])
         metadata["groups"] = shown_table([_shown(silence) for silence in groups])
     if found:
         metadata["left_behind"] = shown_table(
-            [{"kind": item.kind, "run": item.name, "reason": item.reason} for item in found]
+            [
+                {"kind": item.kind, "run": item.name, "reason": shorten(item.reason, SHOWN_REASON, placeholder=" …")}
+                for item in found
+            ]
         )
     return dg.AssetCheckResult(
         passed=not found,

@@ -135,6 +135,18 @@ def test_the_comparison_names_the_tasks_that_got_worse(page: playwright.Page, sc
     assert re.search(r"sum-of-squares\s+1\.0 .*\s+0\.5 ", report)
 
 
+@pytest.mark.parametrize(
+    ("asset", "meaning"),
+    [("task_sides", r"\d+ rewards from 0 to 1"), ("comparison_report", r"3 worse, 5 better, \d+ the same")],
+)
+def test_a_plot_is_shown_inside_the_page(page: playwright.Page, screenshots: Path, asset: str, meaning: str) -> None:
+    open_partition(page, asset, AFTER)
+    plot = page.get_by_role("img", name=re.compile(meaning))
+    plot.wait_for()
+    assert plot.evaluate("image => image.complete && image.naturalWidth") == 404
+    page.screenshot(path=screenshots / f"plot-{asset}.png")
+
+
 def open_partition(page: playwright.Page, asset: str, run_key: str) -> None:
     """The page of a run in an asset's tab of partitions."""
     page.goto(f"/assets/{asset}?view=partitions&partition={run_key.replace('/', '%2F')}")

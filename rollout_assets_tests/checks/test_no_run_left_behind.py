@@ -230,9 +230,13 @@ def test_a_silent_group_is_on_top(project: Project) -> None:
 
 
 def test_many_are_counted_and_the_first_of_them_shown() -> None:
-    result = no_run_left_behind.result_of(100, [LeftBehind("blocked", str(number), "bad") for number in range(50)], [])
+    result = no_run_left_behind.result_of(
+        100, [LeftBehind("blocked", str(number), "very bad " * 100) for number in range(50)], []
+    )
     assert result.metadata["total"].value == 50
-    assert len(result.metadata["left_behind"].value.records) == SHOWN_ROWS  # type: ignore[attr-defined]
+    records = result.metadata["left_behind"].value.records  # type: ignore[attr-defined]
+    assert len(records) == SHOWN_ROWS
+    assert 200 < len(records[0].data["reason"]) <= no_run_left_behind.SHOWN_REASON
 
 
 def test_the_schedule_runs_the_check_and_nothing_else(project: Project) -> None:
