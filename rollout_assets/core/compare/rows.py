@@ -5,6 +5,7 @@ Every rule here is a function on one row, a plain dict, whole or projected.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
@@ -51,7 +52,8 @@ def strict_reward(row: Mapping[str, Any]) -> float | None:
             return float(value)
         except OverflowError:
             raise _reward_error(row, "has more digits than a double can hold") from None
-    raise _reward_error(row, f"{_shortened(text_of(value))} is {_JSON_NAMES[type(value)]}")
+    shown = json.dumps(value) if isinstance(value, bool | str) else text_of(value)
+    raise _reward_error(row, f"{_shortened(shown)} is {_JSON_NAMES[type(value)]}")
 
 
 _JSON_NAMES: Final = {bool: "a boolean", str: "a string", list: "a list", dict: "an object"}

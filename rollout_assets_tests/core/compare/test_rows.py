@@ -40,8 +40,8 @@ def test_an_absent_reward_is_none() -> None:
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (True, "True is a boolean"),
-        ("1.0", "1.0 is a string"),
+        (True, "true is a boolean"),
+        ("1.0", '"1.0" is a string'),
         ([1], "is a list"),
         ({"reward": 1}, "is an object"),
         (2**1024, "more digits than a double can hold"),
