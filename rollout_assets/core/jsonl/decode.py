@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -54,7 +55,6 @@ class RowDecoder:
         self._calls: list[None] = []
         self._peculiar: list[None] = []
         self._typed = _decoder(_nested_structs(self._calls.append), self._hook())
-        self._with_odd_objects = _decoder(dict.fromkeys(_NESTED, _Watched), self._hook())
 
     def _hook(self) -> Callable[[type, Any], Any]:
         called, peculiar = self._calls.append, self._peculiar.append
@@ -70,6 +70,10 @@ class RowDecoder:
             return value
 
         return hook
+
+    @cached_property
+    def _with_odd_objects(self) -> Callable[[bytes | memoryview], dict[str, Any]]:
+        return _decoder(dict.fromkeys(_NESTED, _Watched), self._hook())
 
     def decode(self, line: bytes | memoryview) -> dict[str, Any] | None:
         """Return the projected row of a line, or `None` if only `parse` can tell what it is.
@@ -167,15 +171,20 @@ def _unwrap(row: dict[str, Any]) -> int:
             fields["model"] = response.model
         if response.usage is not UNSET:
             fields["usage"] = response.usage
-    for key in ("responses_create_params", "verifier_metadata"):
-        if key in row:
-            struct = row[key]
-            row[key] = fields = {}
-            for name in struct.__struct_fields__:
-                value = getattr(struct, name)
-                if value is not UNSET:
-                    fields[name] = value
-                    calls += 1
+    if "responses_create_params" in row:
+        request = row["responses_create_params"]
+        row["responses_create_params"] = fields = {}
+        if request.input is not UNSET:
+            fields["input"] = request.input
+            calls += 1
+    if "verifier_metadata" in row:
+        metadata = row["verifier_metadata"]
+        row["verifier_metadata"] = fields = {}
+        for name in metadata.__struct_fields__:
+            value = getattr(metadata, name)
+            if value is not UNSET:
+                fields[name] = value
+                calls += 1
     return calls
 
 

@@ -29,7 +29,7 @@ _MANY_DIGITS: Final = re.compile(rb"[0-9]{%d}" % _MANY)
 _EXPONENT: Final = re.compile(rb"[eE]\+?[0-9]{3,}+(?=[,\]} \t\r\n])")
 _BEFORE_NUMBER: Final = b"[:, \t\r\n"
 
-_E, _OPEN = (np.uint8(byte) for byte in b"e{")
+_E, _OPEN, _CLOSE, _QUOTE = (np.uint8(byte) for byte in b'e{}"')
 _LOWER_BIT = np.uint8(0x20)
 # The digits and `+`, and `<`, `=`, `>`, `?`, fill a range when these bits are flipped.
 _TO_RANGE, _RANGE_START, _RANGE_LENGTH = np.uint8(0x1B), np.uint8(0x22), np.uint8(15)
@@ -42,6 +42,8 @@ def _bytes_among(allowed: bytes) -> npt.NDArray[np.bool_]:
     return table
 
 
+#: Bytes that may follow a string.
+_AFTER_STRING: Final = _bytes_among(b",:]} \t\r\n")
 #: Which bytes may stand how far from the `e` of a positive exponent of three digits or more.
 _AROUND_EXPONENT: Final = (
     (-1, _bytes_among(b"0123456789")),
@@ -124,8 +126,44 @@ class Guard:
 
     def _deep_lines(self, buffer: bytearray, stops: Sequence[int], suspects: list[int]) -> list[int]:
         """Those of the suspected lines that are nested too deep, if they are valid JSON."""
-        data = np.frombuffer(buffer, np.uint8)
-        return [line for line in suspects if self.is_deep(data[stops[line - 1] if line else 0 : stops[line]])]
+        data, found = np.frombuffer(buffer, np.uint8), []
+        for line in suspects:
+            start, stop = stops[line - 1] if line else 0, stops[line]
+            if self.depth_bound(data, start, stop) > DEPTH_LIMIT and self.is_deep(data[start:stop]):
+                found.append(line)
+        return found
+
+    def depth_bound(self, data: Bytes, start: int, stop: int) -> int:
+        """A depth that a line, if it is valid JSON, does not exceed; found without telling where its strings are.
+
+        Count brackets up and down, those in strings too. At no place is the nesting deeper than the count by more than
+        the number of closing brackets in strings. The others are as many as the opening brackets outside strings; of
+        these, many are certain: in `{"x` the quote cannot be the end of a string, for then a comma, colon or bracket
+        would follow. A pair `[]` or `{}` is left out; it stands in a string or outside, and adds one level.
+        """
+        depth = deepest = closers = certain_openers = 0
+        for window_start in range(start, stop, _WINDOW):
+            window = data[window_start : min(window_start + _WINDOW, stop)]
+            braces, found, flags = self._lower[: len(window)], *(flags[: len(window)] for flags in self._flags)
+            np.bitwise_or(window, _LOWER_BIT, out=braces)
+            np.equal(braces, _OPEN, out=found)
+            np.equal(braces, _CLOSE, out=flags)
+            np.logical_or(found, flags, out=found)
+            places = found.nonzero()[0]
+            opens = braces[places] == _OPEN
+            behind = window_start + places + 1
+            certain = opens & (data[behind] == _QUOTE) & ~_AFTER_STRING[data[behind + 1]]
+            adjacent = places[1:] == places[:-1] + 1
+            certain[:-1] |= opens[:-1] & certain[1:] & adjacent
+            pairs = (opens[:-1] & ~opens[1:] & adjacent).nonzero()[0]
+            steps = np.where(opens, np.int8(1), np.int8(-1))
+            steps[pairs] = steps[pairs + 1] = 0
+            depths = depth + np.cumsum(steps, dtype=np.int64)
+            if depths.size:
+                depth, deepest = int(depths[-1]), max(deepest, int(depths.max()))
+            closers += opens.size - int(np.count_nonzero(opens)) - pairs.size
+            certain_openers += int(np.count_nonzero(certain))
+        return deepest + 1 + closers - certain_openers
 
     def is_deep(self, line: Bytes) -> bool:
         """Whether a line is nested too deep, if it is valid JSON."""

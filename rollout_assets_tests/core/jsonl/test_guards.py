@@ -120,6 +120,24 @@ def test_nesting_is_that_of_a_step_for_every_byte(text: str, sizes: list[int]) -
     assert nesting.depth == 0
 
 
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(text=JSON_TEXT, shift=st.integers(0, 5))
+@example(text='["]]]]", [[1]]]', shift=0)
+@example(text='{"[":"]","{":["}", [[[]]]]}', shift=2)
+@example(text='["[", {"a":[{"":1}]}]', shift=0)
+def test_no_text_is_nested_deeper_than_its_bound(text: str, shift: int) -> None:
+    line = text.encode()
+    data = np.frombuffer(b"[" * shift + line + b"]" * PADDING, np.uint8)
+    assert Guard().depth_bound(data, shift, shift + len(line)) >= depth(text)
+
+
+def test_the_bound_is_close_for_ordinary_objects() -> None:
+    item = {"id": "a", "content": [{"type": "text", "text": "plain", "annotations": []}], "n": {}}
+    code = {"id": "b", "text": 'x[1] = {"a": [2]}'}
+    line = json.dumps({"output": [item] * 3000 + [code] * 100}, separators=(",", ":")).encode()
+    assert Guard().depth_bound(np.frombuffer(line + bytes(PADDING), np.uint8), 0, len(line)) <= 512
+
+
 def exact_readings(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Rows of a file, and how many of them were read exactly."""
     exact = 0
