@@ -68,8 +68,8 @@ class Store:
         return self.root / "coverage" / f"{key}.json"
 
     def report_path(self, key: str, baseline: str, ending: str) -> Path | UPath:
-        """Where the report of a run against a baseline lies; the two keys share no separator in the file name."""
-        return self.root / "reports" / key / f"vs-{baseline.replace('/', '__')}{ending}"
+        """Where the report of a run against a baseline lies: no run key has a `~`, so no two share a file."""
+        return self.root / "reports" / key / f"vs-{baseline.replace('/', '~')}{ending}"
 
     def new_spool(self) -> Path:
         """A local place for tables that are still being written: within a local store, so that a rename is enough."""
@@ -135,11 +135,24 @@ class Store:
         }
         write_json(self._verdict_path(key), value)
 
-    def block(self, key: str, reason: str) -> None:
-        """Block a run that was sound so far, for the state of its files that was indexed."""
-        verdict = self.verdict(key)
-        if verdict is not None:
-            self.write_verdict(key, replace(verdict, state="blocked", reason=reason))
+    def block(self, key: str, reason: str, verdict: Verdict | None = None) -> None:
+        """Block a run, and remove what was made of an earlier state of it: tables after the index, coverage, reports.
+
+        Args:
+            key: The run.
+            reason: Why it may not be used.
+            verdict: Names the state of its files; the stored one does when None.
+        """
+        verdict = verdict or self.verdict(key)
+        if verdict is None:
+            return
+        for table in DOWNSTREAM_TABLES:
+            self.table_path(table, key).unlink(missing_ok=True)
+        self.coverage_path(key).unlink(missing_ok=True)
+        for report in (self.root / "reports" / key).glob("vs-*.*"):
+            if report.is_file():
+                report.unlink()
+        self.write_verdict(key, replace(verdict, state="blocked", reason=reason))
 
     def check_usable(self, key: str, *, allow_gone: bool = False) -> None:
         """The one guard in front of everything downstream of `record_index`.

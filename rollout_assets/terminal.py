@@ -11,12 +11,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from upath import UPath
 
 from rollout_assets.core.discovery import Discovery
 from rollout_assets.home import local_instance
 from rollout_assets.ingest import FailedCheck, IngestResult, ingest
 from rollout_assets.settings import Settings
+from rollout_assets.store import Store
 
 
 def take_in(settings: Settings, discovery: Discovery, console: Console) -> list[IngestResult]:
@@ -33,12 +33,13 @@ def take_in(settings: Settings, discovery: Discovery, console: Console) -> list[
         task = bar.add_task("taking in", total=len(discovery.runs))
 
         def show(result: IngestResult) -> None:
-            bar.console.print(_line(result))
+            bar.console.print(_line(result), soft_wrap=True, highlight=False)
             bar.advance(task)
 
         results = ingest(discovery.runs, instance, on_result=show)
     for item in discovery.rejected:
-        console.print(f"[yellow]cannot be taken in[/] {escape(str(item.path))}: {escape(item.reason)}")
+        told = f"{escape(str(item.path))}: {escape(item.reason)}"
+        console.print(f"[yellow]cannot be taken in[/] {told}", soft_wrap=True, highlight=False)
     return results
 
 
@@ -72,12 +73,16 @@ def _place(place: Mapping[str, Any]) -> str:
 
 
 def show_reports(settings: Settings, results: list[IngestResult], console: Console) -> None:
-    """The text report of every comparison that was made."""
+    """The text report of every comparison that was made; what is left of an earlier one is not shown."""
+    store = Store(settings.store_root, settings.runs_root)
     for result in results:
-        reports: list[Path | UPath] = [*(settings.store_root / "reports" / result.key).glob("*.txt")]
-        for report in sorted(reports, key=str):
-            console.rule(f"{result.key} {report.stem}")
-            console.print(escape(report.read_text(encoding="utf-8")), soft_wrap=True, highlight=False)
+        if "comparison_report" not in result.materialized:
+            continue
+        table = store.read_table("comparison_report", result.key, columns=["baseline"])
+        for baseline in table["baseline"].unique().to_pylist():
+            console.rule(f"{result.key} vs {baseline}")
+            report = store.report_path(result.key, baseline, ".txt").read_text(encoding="utf-8")
+            console.print(escape(report), soft_wrap=True, highlight=False)
 
 
 def show_places(settings: Settings, console: Console) -> None:

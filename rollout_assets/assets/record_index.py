@@ -75,7 +75,7 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         reason = blocking_reason(results)
         if reason is not None:
             yield from results
-            store.write_verdict(key, Verdict("blocked", run.fingerprint, reason, _counts(summary)))
+            store.block(key, reason, Verdict("indexing", run.fingerprint, counts=_counts(summary)))
             raise dg.Failure(f"Run {key!r} is blocked. {reason}", allow_retries=False)
         context.set_data_version(dg.AssetKey("record_index"), dg.DataVersion(f"{CODE_VERSION}-{run.fingerprint}"))
         yield dg.Output(records, "record_index", metadata=_metadata(run, summary))

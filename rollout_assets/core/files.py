@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+from rollout_assets.core.errors import RunDataError
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -24,16 +26,24 @@ def written_beside(target: Path | UPath) -> Iterator[Path]:
 
     The folder is created. On an error the temporary file is removed and `target` stays as it was. For a target that is
     not local the path is a local one too; what was written there is copied beside the target, then moved.
+
+    Raises:
+        RunDataError: `E-UNWRITABLE` when the operating system refuses to write (no room, no access, a file in place of
+            a folder). What the block itself raises as a `RunDataError` goes through.
     """
+    try:
+        with _replacing(target) if isinstance(target, Path) else _uploading(target) as temporary:
+            yield temporary
+    except OSError as error:
+        reason = (
+            f"cannot be written: {error.strerror or error}; make room or give write access, or choose another place"
+        )
+        raise RunDataError("E-UNWRITABLE", reason, path=str(target)) from error
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(target, Path):
-        with TemporaryDirectory() as folder:
-            local = Path(folder) / target.name
-            yield local
-            beside = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-            target.fs.put_file(str(local), beside.path)
-            target.fs.mv(beside.path, target.path)
-        return
     temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
         yield temporary
@@ -41,7 +51,19 @@ def written_beside(target: Path | UPath) -> Iterator[Path]:
             os.fsync(file.fileno())
         temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where the folder is none, there is nothing to remove
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _uploading(target: UPath) -> Iterator[Path]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        local = Path(folder) / target.name
+        yield local
+        beside = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+        target.fs.put_file(str(local), beside.path)
+        target.fs.mv(beside.path, target.path)
 
 
 def write_text(target: Path | UPath, text: str) -> None:

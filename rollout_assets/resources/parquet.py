@@ -29,14 +29,17 @@ class ParquetIOManager(dg.UPathIOManager):
 
     def dump_to_path(self, context: dg.OutputContext, obj: pa.Table | pd.DataFrame | Path, path: UPath) -> None:
         """Write a table, or move a finished Parquet file (an asset that streams gives its path) into place."""
-        if isinstance(obj, Path):
-            with written_beside(path) as temporary:
-                obj.replace(temporary)
-            return
         if isinstance(obj, pd.DataFrame):
             schema = TABLES[context.asset_key.path[-1]].schema
             obj = pa.Table.from_pandas(obj, schema=schema, preserve_index=False)
-        self._store.write_table(path, obj)
+        try:
+            if isinstance(obj, Path):
+                with written_beside(path) as temporary:
+                    obj.replace(temporary)
+            else:
+                self._store.write_table(path, obj)
+        except RunDataError as error:
+            raise permanent_failure(error) from error
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> Any:
         """Read a table unless the guard refuses its run; the step then fails with the guard's message, for good."""

@@ -65,7 +65,7 @@ def test_a_run_is_compared_with_each_baseline(
     for key in bad:
         assert f"{key!r} cannot serve: run {key!r} is blocked: jsonl_strict" in verdict.description
     reports = {path.name for path in (project.store.root / "reports" / RUNS[-1]).glob("*.md")}
-    assert reports == {f"vs-{key.replace('/', '__')}.md" for key in expected}
+    assert reports == {f"vs-{key.replace('/', '~')}.md" for key in expected}
     [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey("comparison_report")]
     metadata = event.step_materialization_data.materialization.metadata
     if len(expected) > 1:

@@ -120,6 +120,31 @@ def test_a_run_that_turns_malformed_is_not_read_from_its_old_tables(project: Pro
     assert project.store.read_table("record_index", "run").num_rows == 2
 
 
+def test_nothing_of_an_earlier_state_stays_in_the_store_of_a_blocked_run(project: Project) -> None:
+    for key in ("run/1", "run/1/deeper", "run/2"):
+        project.write_run(key, GOOD)
+        assert project.run(key).success
+    before = stored(project, "run/1")
+    assert {place.partition("/")[0] for place in stored(project, "run/2")} == {
+        "record_index", "producer_faults", "verdicts", "reports", *DOWNSTREAM,
+    }  # fmt: skip
+    project.write_run("run/2", b"{oops\n")
+    assert not project.run("run/2").success
+    assert {place.partition("/")[0] for place in stored(project, "run/2")} == {
+        "record_index",  # of the sound state, for row_count_not_shrinking
+        "producer_faults",
+        "verdicts",
+    }
+    assert stored(project, "run/1") == before
+
+
+def stored(project: Project, key: str) -> set[str]:
+    """The files of a run in the store, relative to it."""
+    root = project.root / "store"
+    found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return {str(path) for path in found if key in str(path)}
+
+
 def test_a_run_that_changed_since_it_was_indexed_is_refused_downstream(project: Project) -> None:
     project.write_run("run", GOOD)
     assert project.run("run").success
@@ -162,7 +187,7 @@ def test_a_partition_without_a_run_says_which_path_is_missing(project: Project) 
 
 def test_a_folder_in_place_of_the_results_file_is_named(project: Project) -> None:
     (project.root / "runs" / "run.jsonl").mkdir()
-    assert "is a directory, not a file" in failure_of(project.run("run"))
+    assert "is a directory, no regular file" in failure_of(project.run("run"))
 
 
 def test_a_missing_runs_root_is_named(project: Project) -> None:

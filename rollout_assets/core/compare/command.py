@@ -14,6 +14,7 @@ from rollout_assets.core.compare.files import compare_files
 from rollout_assets.core.compare.report import printable, report_lines
 from rollout_assets.core.compare.summary import summary_text
 from rollout_assets.core.compare.verifier import roots_for
+from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import written_beside
 
 #: Pieces of text are collected to about this size before they are written.
@@ -40,6 +41,8 @@ def run(old: str, new: str, *, key: str | None, tail: int, logs_roots: Sequence[
         try:
             with _opened(Path(json_file)) as file:
                 _write(file, summary_text(result, old_roots=old_roots, new_roots=new_roots, tail=tail))
+        except RunDataError as error:
+            return _fail(str(error))
         except OSError as error:
             return _fail(f"{json_file}: cannot be written: {error.strerror or error}; choose another file for --json")
     lines = report_lines(result, old_roots=old_roots, new_roots=new_roots, tail=tail)
