@@ -13,7 +13,10 @@ reports/<key>/…           comparison reports as Markdown, text and JSON
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -32,6 +35,10 @@ from rollout_assets.tables import SCHEMA_VERSION, SCHEMA_VERSION_KEY
 State = Literal["indexing", "sound", "blocked"]
 #: Tables that follow from the index of a run.
 DOWNSTREAM_TABLES = ("attempt_outcomes", "task_sides", "comparison_report")
+
+
+#: After this long a spool is one of a process that was killed.
+_SPOOL_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,18 @@ class Store:
         return self.root / "reports" / key / f"vs-{baseline.replace('/', '~')}{ending}"
 
     def new_spool(self) -> Path:
-        """A local place for tables that are still being written: within a local store, so that a rename is enough."""
-        return self.root / ".spool" / uuid4().hex if isinstance(self.root, Path) else Path(mkdtemp())
+        """A local place for tables that are still being written: within a local store, so that a rename is enough.
+
+        What processes that were killed left there is removed after a day.
+        """
+        if not isinstance(self.root, Path):
+            return Path(mkdtemp())
+        spool = self.root / ".spool"
+        for left in spool.glob("*"):
+            with suppress(FileNotFoundError):  # another process was faster
+                if time.time() - left.stat().st_mtime > _SPOOL_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
+        return spool / uuid4().hex
 
     def write_table(self, path: Path | UPath, table: pa.Table) -> None:
         """Write a Parquet file, whole or not at all."""

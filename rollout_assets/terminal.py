@@ -98,16 +98,18 @@ def show_places(settings: Settings, console: Console) -> None:
     console.print(
         "\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000/asset-groups\n", soft_wrap=True
     )
-    console.print(f"    {escape(_ui_command(settings))}\n", soft_wrap=True, highlight=False)
+    console.print(f"    {escape(ui_command(settings))}\n", soft_wrap=True, highlight=False)
 
 
-def _ui_command(settings: Settings) -> str:
+def ui_command(settings: Settings) -> str:
     """The line that opens the UI on exactly this state, as short as it can be."""
     home = settings.dagster_home.parent
     usual = Settings.inside(home)
-    words = [_program(), "ui"]
-    if (settings.dagster_home, settings.store_root) == (usual.dagster_home, usual.store_root):
-        words += ["--home", _from_here(home)]
+    if (settings.dagster_home, settings.store_root) != (usual.dagster_home, usual.store_root):
+        return " ".join(
+            [*(f"{name}={shlex.quote(value)}" for name, value in settings.environment().items()), _program(), "ui"]
+        )
+    words = [_program(), "ui", "--home", _from_here(home)]
     if settings.runs_root != usual.runs_root:
         words += ["--runs-root", _from_here(settings.runs_root)]
     if settings.policy != usual.policy:

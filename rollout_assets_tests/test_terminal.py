@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
 from rollout_assets.ingest import IngestResult
 from rollout_assets.settings import Settings
-from rollout_assets.terminal import show_reports
+from rollout_assets.terminal import show_reports, ui_command
 from rollout_assets_tests.conftest import Project
 
 ROWS = [{"task_id": "a", "reward": 1.0, "_ng_task_index": 0, "_ng_rollout_index": 0}]
+
+
+def test_the_line_for_the_ui_names_every_place_that_no_default_gives(tmp_path: Path) -> None:
+    usual = Settings.inside(tmp_path / "home")
+    assert ui_command(usual).endswith(f" ui --home {tmp_path / 'home'}")
+    elsewhere = replace(usual, dagster_home=tmp_path / "my dagster")
+    assert ui_command(elsewhere).startswith(f"ROLLOUT_RUNS_ROOT={tmp_path / 'home' / 'runs'} ROLLOUT_STORE_ROOT=")
+    assert f" DAGSTER_HOME='{tmp_path / 'my dagster'}' " in ui_command(elsewhere)
 
 
 def test_reports_are_those_of_the_comparisons_just_made(project: Project) -> None:

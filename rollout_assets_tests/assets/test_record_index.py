@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import dagster as dg
@@ -219,6 +221,17 @@ def test_a_run_that_is_appended_to_while_it_is_read_is_not_taken_in(
     monkeypatch.undo()
     assert project.run("run").success
     assert project.store.read_table("record_index", "run").num_rows == 3
+
+
+def test_what_a_killed_process_left_in_the_spool_is_removed_after_a_day(project: Project) -> None:
+    spool = project.root / "store" / ".spool"
+    for name, hours in (("killed", 25), ("at work", 23)):
+        (spool / name).mkdir(parents=True)
+        (spool / name / "record_index.parquet").write_text("half")
+        os.utime(spool / name, (time.time() - hours * 3600,) * 2)
+    project.write_run("run", GOOD)
+    assert project.run("run").success
+    assert [path.name for path in spool.iterdir()] == ["at work"]
 
 
 def test_nothing_is_left_beside_the_tables(project: Project) -> None:
