@@ -22,7 +22,7 @@ from rollout_assets.core.jsonl.utf8 import find_bad_utf8
 Places = npt.NDArray[np.intp]
 
 #: Small enough for the cache, large enough for the cost of a step not to matter; a multiple of 64.
-_WINDOW: Final = 128 * 1024
+_WINDOW: Final = 256 * 1024
 #: Digits in front of a point that a double may not be able to hold, with an exponent of two digits.
 _MANY: Final = 200
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{%d}" % _MANY)
