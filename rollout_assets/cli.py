@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -108,6 +109,8 @@ def ui(runs_root: Path | None, policy: Path | None, home: Path | None, port: int
     with local_instance(settings):
         pass
     arguments = [sys.executable, "-m", "dagster", "dev", "-w", str(workspace_file(settings)), "-p", str(port)]
+    # A shell starts background jobs with SIGINT ignored. Dagster would then ignore SIGTERM as well.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execve(sys.executable, arguments, {**os.environ, **settings.environment()})  # noqa: S606
 
 
@@ -163,7 +166,7 @@ def init(folder: Path) -> None:
 _AFTER_INIT = """
 Next, on every host that runs a Dagster process:
 
-    pip install 'rollout-assets[postgres]'
+    pip install '.[postgres]'     # in a clone of this project
     export DAGSTER_HOME={home}
     export ROLLOUT_RUNS_ROOT=... ROLLOUT_STORE_ROOT=... ROLLOUT_POLICY=$DAGSTER_HOME/policy.yaml
     export ROLLOUT_COMPUTE_LOGS=...

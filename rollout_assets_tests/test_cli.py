@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from rollout_assets.cli import main
 
 ROW = '{"task_id": "a", "reward": 1}\n'
 
@@ -75,3 +80,16 @@ def test_a_runs_root_that_holds_no_run_says_what_was_looked_for(folder: Path) ->
     code, errors = rollout_assets("ingest", "--runs-root", "empty", "--home", "home", folder=folder)
     assert code == 1
     assert "empty: holds no run: no results file `*.jsonl` in any folder (links to folders" in errors
+
+
+def test_ui_can_be_stopped_by_signals_when_a_shell_started_it_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(os, "execve", lambda *_: seen.append(signal.getsignal(signal.SIGINT)))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        CliRunner().invoke(main, ["ui", "--home", str(tmp_path)], catch_exceptions=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIG_DFL]
