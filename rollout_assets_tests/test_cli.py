@@ -52,7 +52,7 @@ def test_a_full_disk_under_the_output_is_an_error_of_one_line(folder: Path, comm
     [
         (["ingest", "--runs-root", "runs", "--home", "old.jsonl/home"], "old.jsonl/home/dagster: cannot be written to"),
         (["demo", "--home", "old.jsonl/home"], "old.jsonl/home/dagster: cannot be written to"),
-        (["init", "old.jsonl/home"], "old.jsonl/home: Not a directory"),
+        (["init", "old.jsonl/home"], "old.jsonl/home/dagster.yaml: cannot be written: Not a directory"),
         (["check", "x" * 300], "File name too long"),
         (["check", "missing.jsonl"], "missing.jsonl: no such file"),
         (["check", "old.jsonl/run.jsonl"], "old.jsonl/run.jsonl: cannot be read: Not a directory"),
