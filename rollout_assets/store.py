@@ -188,7 +188,7 @@ class Store:
             raise RunDataError("E-NOT-MATERIALIZED", f"run {key!r} was never indexed; {again} first")
         if verdict.state == "blocked":
             raise RunDataError(
-                "E-BLOCKED", f"run {key!r} is blocked: {verdict.reason}; mend the producer, then {again}"
+                "E-BLOCKED", f"run {key!r} is blocked: {verdict.reason.rstrip('.')}; mend the producer, then {again}"
             )
         if verdict.state == "indexing":
             raise RunDataError("E-BLOCKED", f"indexing of run {key!r} did not finish; {again} again")

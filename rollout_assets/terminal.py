@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rollout_assets.checks.partitioned import counted
 from rollout_assets.core.discovery import Discovery
 from rollout_assets.home import local_instance
 from rollout_assets.ingest import FailedCheck, IngestResult, ingest
@@ -139,4 +140,4 @@ def _line(result: IngestResult) -> str:
         mark = "[red]blocked[/]"
     else:
         mark = "[red]failed [/]"
-    return f"{mark} [bold]{result.key}[/]  {len(result.materialized)} assets materialized"
+    return f"{mark} [bold]{result.key}[/]  {counted(len(result.materialized), 'asset')} materialized"
