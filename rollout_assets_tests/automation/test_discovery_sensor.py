@@ -125,6 +125,17 @@ def test_a_run_that_vanished_leaves_the_cursor(project: Project) -> None:
     assert "run" not in json.loads(tick(project, first.cursor).cursor or "")
 
 
+def test_a_verdict_that_cannot_be_read_stops_no_other_run_and_is_written_anew(project: Project) -> None:
+    for key in ("broken", "good"):
+        project.write_run(key, ROWS)
+        assert project.run(key).success
+    (project.root / "store" / "verdicts" / "broken.json").write_text("{")
+    assert requested(tick(project)) == [("ingest_run", "broken")]
+    assert project.run("broken").success
+    # The other run's baseline was taken in anew, so only that comparison is due.
+    assert requested(tick(project)) == [("compare_run", "good")]
+
+
 def test_the_cursor_forgets_what_is_taken_in(project: Project) -> None:
     project.write_run("run", ROWS)
     first = tick(project)
