@@ -17,6 +17,7 @@ from rollout_assets.core.discovery import discover
 from rollout_assets.core.errors import RunDataError, unreadable_file
 from rollout_assets.core.jsonl import Fault
 from rollout_assets.core.run_scan import files_of_run, scan_run
+from rollout_assets.core.text import counted
 
 EXIT_SOUND, EXIT_FAULTS = 0, 1
 #: Bytes between two updates of the progress bar.
@@ -54,7 +55,7 @@ def check(paths: Iterable[Path], *, as_json: bool) -> int:
         click.echo(json.dumps(report, indent=2))
     else:
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "no fault"
-        click.echo(f"{_counted(len(outputs), 'run')}, {_counted(rows.total(), 'readable row')}: {found}", err=True)
+        click.echo(f"{counted(len(outputs), 'run')}, {counted(rows.total(), 'readable row')}: {found}", err=True)
     return EXIT_FAULTS if kinds else EXIT_SOUND
 
 
@@ -84,10 +85,6 @@ def _as_dict(fault: Fault) -> dict[str, Any]:
         "message": fault.message,
         "excerpt": fault.excerpt,
     }
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 @contextmanager

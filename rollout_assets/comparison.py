@@ -66,9 +66,7 @@ class Against:
     passed_over: tuple[PassedOver, ...] = ()
 
 
-def compare_run(
-    store: Store, run: str, baselines: Mapping[str, Iterable[str]], *, key: str | None, fallback: bool = True
-) -> list[Against]:
+def compare_run(store: Store, run: str, baselines: Mapping[str, Iterable[str]], *, key: str | None) -> list[Against]:
     """Compare a run with each of its baselines, and for each of them with the first run that can serve.
 
     Args:
@@ -76,8 +74,7 @@ def compare_run(
         run: Run key of the candidate (the new side).
         baselines: For each baseline, the run keys that may serve as the old side, best first; of these, `MOST_TRIED`
             are tried.
-        key: The task key to use; found when None.
-        fallback: Whether tasks may be known by a fallback key (compare.md, decision 10).
+        key: The task key to use; found when None, a fallback key where no row names its task (compare.md, decision 10).
 
     Returns:
         What came of each baseline, in order. Two that stand for the same run share one comparison.
@@ -95,7 +92,7 @@ def compare_run(
         passed_over: list[PassedOver] = []
         for baseline in islice(candidates, MOST_TRIED):
             if baseline not in tried:
-                tried[baseline] = _compare(store, baseline, run, new, key, fallback)
+                tried[baseline] = _compare(store, baseline, run, new, key)
             outcome = tried[baseline]
             if isinstance(outcome, Comparison):
                 outcomes.append(Against(wanted, outcome, tuple(passed_over)))
@@ -119,16 +116,14 @@ def comparison_table(comparisons: Iterable[Comparison]) -> pa.Table:
     )
 
 
-def _compare(
-    store: Store, baseline: str, run: str, new: FactTable, key: str | None, fallback: bool
-) -> Comparison | PassedOver:
+def _compare(store: Store, baseline: str, run: str, new: FactTable, key: str | None) -> Comparison | PassedOver:
     try:
         old = standing_facts(store, baseline, pool=new.pool, allow_gone=True)
         result = compare_facts(
             old,
             new,
             key,
-            fallback="auto" if fallback else "off",
+            fallback="auto",
             old_whole_row=_row_reader(store, baseline),
             new_whole_row=_row_reader(store, run),
         )

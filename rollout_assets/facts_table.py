@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -26,23 +27,16 @@ def standing_facts(store: Store, key: str, *, pool: LabelPool | None = None, all
     """
     index = store.read_table("record_index", key, allow_gone=allow_gone)
     outcomes = store.read_table("attempt_outcomes", key, ["file", "line", "selected"], allow_gone=allow_gone)
-    return standing_of(index, outcomes, pool=pool)
-
-
-def standing_of(index: pa.Table, outcomes: pa.Table, *, pool: LabelPool | None = None) -> FactTable:
-    """`standing_facts` on tables that were read already."""
     standing = outcomes.filter(outcomes["selected"])
     places = set(zip(standing["file"].to_pylist(), standing["line"].to_pylist(), strict=True))
     rows = (facts for facts in facts_of(index) if (facts.file, facts.line) in places)
     return FactTable.of((failure_facts(row) if row.file == "failures" else row for row in rows), pool)
 
 
-def facts_of(index: pa.Table) -> list[RowFacts]:
+def facts_of(index: pa.Table) -> Iterator[RowFacts]:
     """The facts of every row of a `record_index` table, in its order."""
     plain = {name: index[name].to_pylist() for name in _PLAIN}
     labels = zip(*(index[name].to_pylist() for name in _KEY_COLUMNS), strict=True)
     tasksets = [None if text is None else json.loads(text) for text in index["tasksets"].to_pylist()]
-    return [
-        RowFacts(labels=tuple(label), tasksets=taskset, **dict(zip(plain, values, strict=True)))
-        for label, taskset, values in zip(labels, tasksets, zip(*plain.values(), strict=True), strict=True)
-    ]
+    for label, taskset, values in zip(labels, tasksets, zip(*plain.values(), strict=True), strict=True):
+        yield RowFacts(labels=tuple(label), tasksets=taskset, **dict(zip(plain, values, strict=True)))

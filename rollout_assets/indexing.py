@@ -22,22 +22,20 @@ from rollout_assets.core.discovery import DiscoveredRun
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import written_beside
 from rollout_assets.core.jsonl import Fault, FaultKind, Row
+from rollout_assets.core.jsonl.parse import INT64
 from rollout_assets.core.records.identity import logical_rollout_id
 from rollout_assets.core.records.outcomes import Spending, is_final, spending
-from rollout_assets.core.records.paths import failures_path_for
+from rollout_assets.core.records.paths import File, failures_path_for
 from rollout_assets.core.records.timeline import sidecar_facts
-from rollout_assets.core.run_scan import File, scan_run
+from rollout_assets.core.run_scan import scan_run
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table, key_column
 
 ROWS_PER_GROUP = 50_000
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 #: Faults of each kind kept for messages and metadata; all of them are in the table.
 KEPT_FAULTS = 30
 
 #: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
 REWARD_FAULTS = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
-
-Progress = Callable[[int], None]
 
 
 @dataclass
@@ -55,16 +53,13 @@ class IndexSummary:
             self.faults.append((file, fault))
 
 
-def index_run(
-    run: DiscoveredRun, records_path: Path, faults_path: Path, progress: Progress = lambda _: None
-) -> IndexSummary:
+def index_run(run: DiscoveredRun, records_path: Path, faults_path: Path) -> IndexSummary:
     """Scan the output and the sidecar of a run and write its two tables, each whole or not at all.
 
     Args:
         run: The run; its files are only read.
         records_path: Where the table `record_index` goes.
         faults_path: Where the table `producer_faults` goes.
-        progress: Called with the bytes of each line that was read.
 
     Raises:
         RunDataError: `E-UNREADABLE` when a file cannot be opened or read. Bad content never raises.
@@ -75,7 +70,6 @@ def index_run(
         _table_writer(PRODUCER_FAULTS, PRODUCER_FAULTS.schema.names, faults_path) as add_fault,
     ):
         for file, line in scan_run(run.output):
-            progress(line.length)
             if isinstance(line, Fault):
                 summary.add_fault(file, line)
                 add_fault(_fault_record(file, line))
@@ -147,7 +141,7 @@ def _rollout_id(row: dict[str, Any]) -> str | None:
 
 def _integer(value: float | None) -> int | None:
     """An index as the 64-bit integer of its column; what is none (the scan reports it) has no identity there."""
-    if value is None or value != int(value) or not _INT64_MIN <= value <= _INT64_MAX:
+    if value is None or value != int(value) or int(value) not in INT64:
         return None
     return int(value)
 

@@ -47,7 +47,6 @@ class IngestResult:
     materialized: tuple[str, ...]
     failed_checks: tuple[FailedCheck, ...]
     failure: str | None
-    dagster_run_id: str
 
 
 def ingest(
@@ -104,7 +103,6 @@ def _result(key: str, outcome: dg.ExecuteInProcessResult) -> IngestResult:
             for check in failed
         ),
         failure=_why_it_stopped(outcome),
-        dagster_run_id=outcome.run_id,
     )
 
 

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from rollout_assets.core.compare.keys import ALL_KEYS
 from rollout_assets.core.errors import RunDataWarning
-from rollout_assets.core.records import ReadingMode, RolloutRecords, TimelineEntry, open_run, timeline
+from rollout_assets.core.records import ReadingMode, TimelineEntry, open_run, timeline
+from rollout_assets.core.records.timeline import mode_of
 from rollout_assets.tables import ATTEMPT_OUTCOMES, key_column
 
 _IDENTITY = ["task_index", "rollout_index"]
@@ -63,11 +64,7 @@ def outcomes_of(output: Path, index: pa.Table) -> RunOutcomes:
         records = open_run(output)
     if records is None:
         return RunOutcomes(ReadingMode.ROWS_ONLY, fold_rows(index), None)
-    return RunOutcomes(_mode(records), _table(timeline(records), index), records.coverage())
-
-
-def _mode(records: RolloutRecords) -> ReadingMode:
-    return ReadingMode.LEGACY_IMPORT if records.without_manifest else ReadingMode.MANIFEST
+    return RunOutcomes(mode_of(records), _table(timeline(records), index), records.coverage())
 
 
 def _table(entries: Sequence[TimelineEntry], index: pa.Table) -> pa.Table:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rollout_assets.checks.partitioned import counted
 from rollout_assets.core.discovery import Discovery
+from rollout_assets.core.text import counted
 from rollout_assets.home import local_instance
 from rollout_assets.ingest import FailedCheck, IngestResult, ingest
 from rollout_assets.settings import Settings

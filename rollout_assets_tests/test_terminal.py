@@ -33,9 +33,9 @@ def test_reports_are_those_of_the_comparisons_just_made(project: Project) -> Non
     project.store.report_path("run/2", "gone", ".txt").write_text("an old report")
     compared = ("record_index", "comparison_report")
     results = [
-        IngestResult("run/1", True, compared, (), None, ""),
-        IngestResult("run/2", True, compared, (), None, ""),
-        IngestResult("run/3", False, ("record_index",), (), "failed this time", ""),
+        IngestResult("run/1", True, compared, (), None),
+        IngestResult("run/2", True, compared, (), None),
+        IngestResult("run/3", False, ("record_index",), (), "failed this time"),
     ]
     shown = Console(file=io.StringIO(), width=40)
     show_reports(settings, results, shown)

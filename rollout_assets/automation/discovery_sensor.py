@@ -14,6 +14,7 @@ from rollout_assets.comparison import MOST_TRIED
 from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.policy import Policy, RunGroups
+from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
 from rollout_assets.store import Store
 
@@ -31,8 +32,8 @@ RUNS_PER_TICK = 20
 )
 def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspace) -> dg.SensorResult:
     """Request `ingest_run` for each settled run that is not taken in, and `compare_run` for outdated comparisons."""
-    discovery, store, policy = _discover(workspace), workspace.store, _policy(workspace)
-    seconds = _settle_seconds(policy)
+    discovery, policy, seconds = _look(workspace)
+    store = workspace.store
     seen = _read_cursor(context.cursor)
     due = [
         run
@@ -71,8 +72,8 @@ def nightly_sweep(
     context: dg.ScheduleEvaluationContext, workspace: RolloutWorkspace
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request `ingest_run` for everything that is due, whatever the sensor has seen."""
-    discovery, store, policy = _discover(workspace), workspace.store, _policy(workspace)
-    seconds = _settle_seconds(policy)
+    discovery, _, seconds = _look(workspace)
+    store = workspace.store
     due = [
         run for run in discovery.runs if is_settled(run, seconds) and not store.is_taken_in(run.key, run.fingerprint)
     ]
@@ -117,25 +118,13 @@ def _comparison_requests(
     return requests
 
 
-def _discover(workspace: RolloutWorkspace) -> Discovery:
+def _look(workspace: RolloutWorkspace) -> tuple[Discovery, Policy, float]:
+    """What lies on disk, the policy, and the seconds that files must rest; the tick fails when one cannot be read."""
     try:
-        return discover(workspace.settings.runs_root)
+        policy = workspace.policy
+        return discover(workspace.settings.runs_root), policy, settle_seconds(policy)
     except RunDataError as error:
-        raise dg.Failure(str(error), allow_retries=False) from None
-
-
-def _policy(workspace: RolloutWorkspace) -> Policy:
-    try:
-        return workspace.policy
-    except RunDataError as error:
-        raise dg.Failure(str(error), allow_retries=False) from None
-
-
-def _settle_seconds(policy: Policy) -> float:
-    try:
-        return settle_seconds(policy)
-    except RunDataError as error:
-        raise dg.Failure(str(error), allow_retries=False) from None
+        raise permanent_failure(error) from None
 
 
 def _read_cursor(cursor: str | None) -> dict[str, str]:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rollout_assets.assets.metadata import SHOWN_ROWS
-from rollout_assets.checks.partitioned import check_result, counted, partitioned_check, place_in
+from rollout_assets.checks.partitioned import check_result, partitioned_check, place_in
 from rollout_assets.comparison import Against
+from rollout_assets.core.text import counted
 from rollout_assets.policy import Gate
 
 COMPARISON_GATE = partitioned_check(

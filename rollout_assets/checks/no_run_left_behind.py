@@ -12,9 +12,9 @@ from rollout_assets.assets.metadata import shown_table
 from rollout_assets.assets.raw_run import RAW_RUN
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.automation.settling import settle_seconds
-from rollout_assets.checks.partitioned import counted
 from rollout_assets.core.discovery import discover
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.text import counted
 from rollout_assets.left_behind import ADVICE, LeftBehind, Silence, left_behind, silences
 from rollout_assets.policy import Policy
 from rollout_assets.resources.workspace import RolloutWorkspace

@@ -73,11 +73,6 @@ def place_in(comparison: Mapping[str, Any], *, several: bool) -> dict[str, Any]:
     return place | ({"baseline": comparison["baseline"]} if several else {})
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 task`, `2 tasks`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def not_judged(specs: Iterable[dg.AssetCheckSpec], error: RunDataError) -> list[dg.AssetCheckResult]:
     """A failed result for each check of a step that cannot go on, so that no older verdict stays in its place."""
     return [

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
+from rollout_assets.checks.partitioned import check_result, partitioned_check
+from rollout_assets.core.text import counted
 
 ROW_COUNT_NOT_SHRINKING = partitioned_check(
     "row_count_not_shrinking",

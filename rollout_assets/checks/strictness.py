@@ -10,10 +10,11 @@ from typing import Any
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
+from rollout_assets.checks.partitioned import check_result, partitioned_check
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
-from rollout_assets.core.run_scan import File
+from rollout_assets.core.records.paths import File
+from rollout_assets.core.text import counted
 from rollout_assets.indexing import REWARD_FAULTS, IndexSummary
 from rollout_assets.policy import Severity
 

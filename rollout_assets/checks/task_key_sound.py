@@ -6,9 +6,10 @@ from typing import Any
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import check_result, counted, partitioned_check
+from rollout_assets.checks.partitioned import check_result, partitioned_check
 from rollout_assets.core.compare.advisor import KeyAdvice, finer_keys
 from rollout_assets.core.compare.keys import INPUT_DIGEST
+from rollout_assets.core.text import counted
 from rollout_assets.sides import Sides
 
 TASK_KEY_SOUND = partitioned_check(

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from rollout_assets.core.compare.rows import strict_reward
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
 from rollout_assets.core.jsonl.faults import excerpt
-from rollout_assets.core.records.paths import failures_path_for
-
-File = Literal["output", "failures"]
+from rollout_assets.core.records.paths import File, failures_path_for
 
 
 class ScannedLine(NamedTuple):

@@ -24,9 +24,9 @@ from rollout_assets.core.compare.rows import (
 )
 from rollout_assets.core.jsonl import Row
 from rollout_assets.core.records.outcomes import elapsed_seconds
+from rollout_assets.core.records.paths import File
 
 RewardState = Literal["number", "absent", "non_finite", "not_a_number"]
-File = Literal["output", "failures"]
 
 
 class RowFacts(NamedTuple):

@@ -6,9 +6,10 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
-from rollout_assets.core.compare.facts import File, RewardState, RowFacts
+from rollout_assets.core.compare.facts import RewardState, RowFacts
 from rollout_assets.core.compare.keys import ALL_KEYS, INPUT_DIGEST, KEY_CANDIDATES, TASK_INDEX, index_label
 from rollout_assets.core.compare.rows import Attempt, sidecar_path
+from rollout_assets.core.records.paths import File
 
 _DIGEST_BYTES = 32
 _NO_DIGEST = bytes(_DIGEST_BYTES)

@@ -12,6 +12,7 @@ from rollout_assets.core.compare.facts import RowFacts
 from rollout_assets.core.compare.rows import StrPath, sidecar_path
 from rollout_assets.core.compare.sides import TaskSide
 from rollout_assets.core.compare.verifier import tail_lines, verifier_output
+from rollout_assets.core.text import counted
 
 SHOWN_DECIMALS: Final = 4
 DEFAULT_TAIL: Final = 15
@@ -21,7 +22,7 @@ def title(result: CompareResult) -> str:
     """Number of tasks, and of rows on each side."""
     old = _rows(result.old_rows, result.old_masked_rows)
     new = _rows(result.new_rows, result.new_masked_rows)
-    return f"Rollout comparison: {count(result.counts['tasks'], 'task')}; old {old}, new {new}"
+    return f"Rollout comparison: {counted(result.counts['tasks'], 'task')}; old {old}, new {new}"
 
 
 def join_line(result: CompareResult) -> str:
@@ -78,7 +79,7 @@ def _noise_line(result: CompareResult) -> str | None:
         return None
     if not noise.estimated:
         return f"noise: no flip has repeats on both sides, so how many of the {noise.flips} are noise cannot be told"
-    return f"noise: {len(noise.within)} of {count(noise.estimated, 'flip')} with repeats on both sides lie within it"
+    return f"noise: {len(noise.within)} of {counted(noise.estimated, 'flip')} with repeats on both sides lie within it"
 
 
 def _findings_line(result: CompareResult) -> str | None:
@@ -195,10 +196,5 @@ def worst_places(result: CompareResult, task: TaskComparison) -> list[str]:
     ]
 
 
-def count(number: int, noun: str) -> str:
-    """`1 task`, `2 tasks`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _rows(rows: int, masked: int) -> str:
-    return count(rows, "row") + (f" (incl. {masked} masked)" if masked else "")
+    return counted(rows, "row") + (f" (incl. {masked} masked)" if masked else "")

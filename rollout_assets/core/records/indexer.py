@@ -31,7 +31,6 @@ from rollout_assets.core.records.keys import (
 from rollout_assets.core.records.legacy import is_migrated_image, is_migration_candidate, legacy_number, lost_manifest
 from rollout_assets.core.records.outcomes import (
     DroppedRow,
-    File,
     Outcome,
     OutcomeFacts,
     SourceFile,
@@ -41,6 +40,7 @@ from rollout_assets.core.records.outcomes import (
     result_facts,
     spending,
 )
+from rollout_assets.core.records.paths import File
 from rollout_assets.core.records.reading import (
     RolloutRecord,
     StrPath,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -37,12 +37,11 @@ from rollout_assets.core.records.keys import (
     REWARD_KEY,
     TERMINAL_KEY,
 )
+from rollout_assets.core.records.paths import File
 from rollout_assets.core.records.reading import FileIdentity, RolloutRecord
 from rollout_assets.core.records.rejudgment import is_judge_failure
 
 Row = Mapping[str, Any]
-#: Which of the two files of outcomes a row stands in.
-File = Literal["output", "failures"]
 
 
 class Disposition(StrEnum):

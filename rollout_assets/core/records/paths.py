@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from os import PathLike
 from pathlib import Path
+from typing import Literal
 
 from rollout_assets.core.errors import RunDataError
 
 StrPath = str | PathLike[str]
+#: Which of the two files of outcomes a row stands in.
+File = Literal["output", "failures"]
 
 
 def failures_path_for(output: StrPath) -> Path:

@@ -28,7 +28,6 @@ from rollout_assets.core.records.keys import (
 from rollout_assets.core.records.opening import open_run, refuse_journal
 from rollout_assets.core.records.outcomes import (
     Disposition,
-    File,
     OutcomeFacts,
     Spending,
     failure_facts,
@@ -36,7 +35,7 @@ from rollout_assets.core.records.outcomes import (
     result_facts,
     spending,
 )
-from rollout_assets.core.records.paths import failures_path_for, resolve_rollout_path
+from rollout_assets.core.records.paths import File, failures_path_for, resolve_rollout_path
 from rollout_assets.core.records.reading import StrPath, refuse_fault
 from rollout_assets.core.records.rejudgment import keeps_answer_at
 
@@ -104,8 +103,12 @@ def read_run(path: StrPath, *, classification: FailureClassificationConfig | Non
     records = open_run(path, classification=classification)
     if records is None:
         return RunReading(ReadingMode.ROWS_ONLY, None, rows_only_timeline(path))
-    mode = ReadingMode.LEGACY_IMPORT if records.without_manifest else ReadingMode.MANIFEST
-    return RunReading(mode, records, timeline(records))
+    return RunReading(mode_of(records), records, timeline(records))
+
+
+def mode_of(records: RolloutRecords) -> ReadingMode:
+    """What an indexed run is known by."""
+    return ReadingMode.LEGACY_IMPORT if records.without_manifest else ReadingMode.MANIFEST
 
 
 def timeline(records: RolloutRecords) -> list[TimelineEntry]:
