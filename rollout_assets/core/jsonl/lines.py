@@ -80,17 +80,19 @@ def read_lines(
 def read_blocks(
     path: str | PathLike[str],
     *,
+    start_offset: int = 0,
     end_offset: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     line_limit: int | None = None,
 ) -> Iterator[Block]:
-    """Yield the first `end_offset` bytes of a file (all of it by default) in blocks of whole lines.
+    """Yield the bytes of a file from `start_offset` up to `end_offset` (all of it by default) in blocks of whole lines.
 
     A file that does not exist has no blocks. The end is fixed when the file is opened.
 
     Args:
         path: The file.
-        end_offset: Read only this many bytes.
+        start_offset: Where to begin; a line must start there.
+        end_offset: Where to stop.
         chunk_bytes: Bytes per read.
         line_limit: A line that has more bytes than this (its LF not counted) comes in pieces, unless it fits into the
             buffer all the same.
@@ -101,19 +103,19 @@ def read_blocks(
     try:
         with Path(path).open("rb", buffering=0) as file:
             size = file.seek(0, 2)
-            file.seek(0)
+            file.seek(start_offset)
             end = size if end_offset is None else min(size, end_offset)
-            yield from _blocks(file, end, chunk_bytes, line_limit)
+            yield from _blocks(file, start_offset, end, chunk_bytes, line_limit)
     except FileNotFoundError:
         return
     except OSError as error:
         raise unreadable_file(path, error) from error
 
 
-def _blocks(file: FileIO, end: int, chunk_bytes: int, line_limit: int | None) -> Iterator[Block]:
+def _blocks(file: FileIO, start: int, end: int, chunk_bytes: int, line_limit: int | None) -> Iterator[Block]:
     buffer = bytearray(chunk_bytes + PADDING)
     # The buffer holds the `filled` bytes from `offset` on. `in_piece`: they go on with a line that came in pieces.
-    offset, filled, in_piece = 0, 0, False
+    offset, filled, in_piece = start, 0, False
     while offset + filled < end:
         if filled == len(buffer) - PADDING:
             length = filled + _rest_of_line(file, end - offset - filled, chunk_bytes, line_limit)

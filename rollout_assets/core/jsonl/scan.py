@@ -70,7 +70,7 @@ def scan(
         RunDataError: `E-UNREADABLE` when the operating system refuses to open or read the file.
     """
     limit = projected_row_bytes if skip_keys else sys.maxsize
-    reader = _Reader(fspath(path), whole_rows, skip_keys, limit)
+    reader = LineReader(fspath(path), whole_rows=whole_rows, skip_keys=skip_keys, limit=limit)
     # No name here holds a block: the memory of a long line is given back before the next one is read.
     for lines in map(reader.lines, read_blocks(path, end_offset=end_offset, chunk_bytes=chunk_bytes, line_limit=limit)):
         yield from lines
@@ -85,10 +85,22 @@ class _Place(NamedTuple):
     terminated: bool
 
 
-class _Reader:
-    """Reads the blocks of one file in their order."""
+class LineReader:
+    """Reads the blocks of one file in their order.
 
-    def __init__(self, path: str, whole_rows: bool, skip_keys: Set[str], limit: int) -> None:
+    Attributes:
+        number: Number of the last line that was read, blank lines counted.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        first_line: int = 1,
+        whole_rows: bool = False,
+        skip_keys: Set[str] = frozenset(),
+        limit: int = sys.maxsize,
+    ) -> None:
         # numpy takes longer to import than all else here; who never scans need not wait for it.
         from rollout_assets.core.jsonl.guards import Guard
 
@@ -98,7 +110,7 @@ class _Reader:
         self._limit = limit
         self._decode = (WholeRowDecoder() if whole_rows else RowDecoder()).decode
         self._doubtful_lines = Guard().doubtful_lines
-        self._number = 0
+        self.number = first_line - 1
         # The line that comes in pieces.
         self._projector = TopLevelProjector(skip_keys)
         self._start = -1
@@ -113,7 +125,7 @@ class _Reader:
         doubtful = self._doubtful_lines(block.buffer, stops)
         start = 0
         for index, stop in enumerate(stops):
-            self._number += 1
+            self.number += 1
             offset, length = block.offset + start, stop - start
             terminated = view[stop - 1] == _LF
             line = view[start : stop - terminated]
@@ -121,11 +133,11 @@ class _Reader:
             if length - terminated > limit:
                 projector = TopLevelProjector(self._skip_keys)
                 projector.feed(line)
-                yield from self._projected(_Place(self._number, offset, length, terminated), projector)
+                yield from self._projected(_Place(self.number, offset, length, terminated), projector)
             elif index not in doubtful and (fields := decode(line)) is not None:
-                yield make((self._number, offset, length, fields, terminated))
+                yield make((self.number, offset, length, fields, terminated))
             else:
-                yield from self._exactly(_Place(self._number, offset, length, terminated), bytes(line))
+                yield from self._exactly(_Place(self.number, offset, length, terminated), bytes(line))
 
     def _piece(self, block: Block) -> Iterator[Line]:
         """Go on with a line that comes in pieces; its row or faults come with the last one."""
@@ -135,8 +147,8 @@ class _Reader:
         terminated = block.length > 0 and view[-1] == _LF
         self._projector.feed(view[:-1] if terminated else view)
         if block.is_last_piece:
-            self._number += 1
-            place = _Place(self._number, self._start, block.offset + block.length - self._start, terminated)
+            self.number += 1
+            place = _Place(self.number, self._start, block.offset + block.length - self._start, terminated)
             yield from self._projected(place, self._projector)
             self._projector, self._start = TopLevelProjector(self._skip_keys), -1
 
