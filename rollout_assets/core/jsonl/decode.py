@@ -28,7 +28,7 @@ from rollout_assets.core.jsonl.fields import (
 from rollout_assets.core.jsonl.parse import INT64
 
 #: What msgspec raises for a line that it does not accept; it lets the last two through.
-_UNDECODED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNDECODED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _LOWEST, _HIGHEST = INT64[0], INT64[-1]
 _CONTAINERS: Final = frozenset((dict, list))
@@ -87,7 +87,7 @@ class RowDecoder:
             row = self._typed(line)
         except msgspec.ValidationError:
             return self._decode_odd_objects(line)
-        except _UNDECODED:
+        except UNDECODED:
             return None
         if len(self._calls) != len(row) + _unwrap(row) or not _has_int64_indices(row):
             return None
@@ -103,7 +103,7 @@ class RowDecoder:
         self._calls.clear()
         try:
             row = self._with_odd_objects(line)
-        except _UNDECODED:
+        except UNDECODED:
             return None
         if len(self._calls) != len(row) or not _has_int64_indices(row):
             return None
@@ -124,7 +124,7 @@ class WholeRowDecoder:
             return None
         try:
             return self._whole.decode(line)
-        except _UNDECODED:
+        except UNDECODED:
             return None
 
 
@@ -205,9 +205,17 @@ def _has_int64_indices(row: dict[str, Any]) -> bool:
 _ESCAPED_KEY_CHARACTER: Final = re.compile(rb"\\u00[567]")
 
 
+#: How much of a line is looked at first where a value starts.
+_FIRST_LOOK_BYTES: Final = 1024
+
+
+class _KeyOccursTwiceError(Exception):
+    pass
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> None:
     if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key occurs twice")
+        raise _KeyOccursTwiceError
 
 
 _JSON_WITH_UNIQUE_KEYS: Final = json.JSONDecoder(object_pairs_hook=_unique)
@@ -217,17 +225,33 @@ def _has_unique_keys(line: bytes | memoryview, containers: list[str]) -> bool:
     """Whether no key occurs twice in the values of certain keys, wherever in the line a key of that name stands."""
     if not containers:
         return True
-    data = bytes(line)
-    if _ESCAPED_KEY_CHARACTER.search(data):
+    if _ESCAPED_KEY_CHARACTER.search(line):
         return False
-    text = data.decode("utf-8", "replace")
     for key in containers:
-        for value in re.finditer(rf'"{key}"[ \t\r]*:[ \t\r]*(?=[\[{{])', text):
-            try:
-                _JSON_WITH_UNIQUE_KEYS.raw_decode(text, value.end())
-            except (ValueError, RecursionError):
+        for value in re.finditer(rb'"%s"[ \t\r]*:[ \t\r]*(?=[\[{])' % key.encode(), line):
+            if not _has_unique_keys_at(line, value.end()):
                 return False
     return True
+
+
+def _has_unique_keys_at(line: bytes | memoryview, start: int) -> bool:
+    """Whether no key occurs twice in the value that starts at a byte of a line.
+
+    Where the value ends is not known: more and more of the line is looked at, so that a short value in a very long line
+    costs little.
+    """
+    size = _FIRST_LOOK_BYTES
+    while True:
+        try:
+            _JSON_WITH_UNIQUE_KEYS.raw_decode(str(line[start : start + size], "utf-8", "replace"))
+        except (_KeyOccursTwiceError, RecursionError):
+            return False
+        except ValueError:
+            if start + size >= len(line):
+                return False
+            size *= 4
+        else:
+            return True
 
 
 def _watched_containers(row: dict[str, Any]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The strict scan: every line of a file as a row with its place, or as a fault (records.md §6).
 
-Most lines are decoded by msgspec, fast (`decode`), after vector checks of the whole block (`guards`). Whatever these
-cannot vouch for is read exactly (`parse`). Both give the same rows.
+Most lines are read fast, a block of them at a time (`blocks`). Whatever that cannot vouch for is read exactly
+(`parse`). Both give the same rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Set
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from rollout_assets.core.jsonl.decode import RowDecoder, WholeRowDecoder
+from rollout_assets.core.jsonl.blocks import block_reader
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
 from rollout_assets.core.jsonl.lines import BLANK, CHUNK_BYTES, PADDING, Block, read_blocks
@@ -76,7 +76,7 @@ def scan(
         yield from lines
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a line stands in its file; fields as in `Row`."""
 
     line: int
@@ -101,15 +101,11 @@ class LineReader:
         skip_keys: Set[str] = frozenset(),
         limit: int = sys.maxsize,
     ) -> None:
-        # numpy takes longer to import than all else here; who never scans need not wait for it.
-        from rollout_assets.core.jsonl.guards import Guard
-
         self._path = path
         self._wanted = None if whole_rows else ROW_FIELDS
         self._skip_keys = skip_keys
         self._limit = limit
-        self._decode = (WholeRowDecoder() if whole_rows else RowDecoder()).decode
-        self._doubtful_lines = Guard().doubtful_lines
+        self._rows = block_reader(whole_rows=whole_rows).rows
         self.number = first_line - 1
         # The line that comes in pieces.
         self._projector = TopLevelProjector(skip_keys)
@@ -120,24 +116,22 @@ class LineReader:
         if block.is_piece:
             yield from self._piece(block)
             return
-        decode, make, limit, view = self._decode, Row._make, self._limit, memoryview(block.buffer)
-        stops = _stops(block)
-        doubtful = self._doubtful_lines(block.buffer, stops)
+        make, limit, view = Row._make, self._limit, memoryview(block.buffer)
         start = 0
-        for index, stop in enumerate(stops):
+        for stop, fields in self._rows(block.buffer, block.length):
             self.number += 1
-            offset, length = block.offset + start, stop - start
             terminated = view[stop - 1] == _LF
-            line = view[start : stop - terminated]
-            start = stop
-            if length - terminated > limit:
+            offset, length, content = block.offset + start, stop - start, stop - start - terminated
+            if content > limit:
                 projector = TopLevelProjector(self._skip_keys)
-                projector.feed(line)
-                yield from self._projected(_Place(self.number, offset, length, terminated), projector)
-            elif index not in doubtful and (fields := decode(line)) is not None:
+                projector.feed(view[start : start + content])
+                yield from self._projected(Place(self.number, offset, length, terminated), projector)
+            elif fields is not None:
                 yield make((self.number, offset, length, fields, terminated))
             else:
-                yield from self._exactly(_Place(self.number, offset, length, terminated), bytes(line))
+                line = bytes(view[start : start + content])
+                yield from self.exactly(Place(self.number, offset, length, terminated), line)
+            start = stop
 
     def _piece(self, block: Block) -> Iterator[Line]:
         """Go on with a line that comes in pieces; its row or faults come with the last one."""
@@ -148,21 +142,21 @@ class LineReader:
         self._projector.feed(view[:-1] if terminated else view)
         if block.is_last_piece:
             self.number += 1
-            place = _Place(self.number, self._start, block.offset + block.length - self._start, terminated)
+            place = Place(self.number, self._start, block.offset + block.length - self._start, terminated)
             yield from self._projected(place, self._projector)
             self._projector, self._start = TopLevelProjector(self._skip_keys), -1
 
-    def _projected(self, place: _Place, projector: TopLevelProjector) -> Iterator[Line]:
+    def _projected(self, place: Place, projector: TopLevelProjector) -> Iterator[Line]:
         """The row or the faults of a line that a projector has read."""
         data = projector.text()
-        block = bytearray(data + bytes(PADDING))
-        fields = None if not data or self._doubtful_lines(block, [len(data)]) else self._decode(data)
+        rows = self._rows(bytearray(data + bytes(PADDING)), len(data)) if data else iter(())
+        _, fields = next(rows, (0, None))
         if fields is not None:
             yield Row(place.line, place.offset, place.length, fields, place.terminated)
         else:
-            yield from self._exactly(place, data, projector)
+            yield from self.exactly(place, data, projector)
 
-    def _exactly(self, place: _Place, data: bytes, projector: TopLevelProjector | None = None) -> Iterator[Line]:
+    def exactly(self, place: Place, data: bytes, projector: TopLevelProjector | None = None) -> Iterator[Line]:
         """The faults of a line, then its row if it is readable; nothing if it is blank."""
         if not data.strip(BLANK):
             return
@@ -177,13 +171,3 @@ class LineReader:
             yield Fault(kind, self._path, place.line, place.offset, place.length, message, shown, column)
         if row is not None:
             yield Row(place.line, place.offset, place.length, row, place.terminated)
-
-
-def _stops(block: Block) -> list[int]:
-    """Where the lines of a block end, behind their LF."""
-    stops: list[int] = []
-    find, length, stop = block.buffer.find, block.length, 0
-    while stop < length:
-        stop = find(b"\n", stop, length) + 1 or length
-        stops.append(stop)
-    return stops
