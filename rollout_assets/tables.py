@@ -7,7 +7,7 @@ written into each file; reading a file of another version is refused with a mess
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,12 +23,16 @@ _CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, Arrow type, meaning for a reader, and whether it may hold nulls."""
+    """One column: its name, Arrow type, meaning for a reader, and whether it may hold nulls.
+
+    `made_of` names the columns of other tables that its values are made of, each as (table, column).
+    """
 
     name: str
     type: pa.DataType
     meaning: str
     nullable: bool = True
+    made_of: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,26 @@ def key_column(key: str) -> str:
     return "key_" + key.strip("_").replace(".", "_")
 
 
+#: The columns that hold task labels, and those that name an attempt.
+_KEYS = tuple(map(key_column, ALL_KEYS))
+_ATTEMPT = ("task_index", "rollout_index", "attempt_index")
+
+
 def _key_columns() -> tuple[Column, ...]:
     return tuple(
         Column(key_column(key), pa.string(), f"task label under the key `{key}`; null where the row lacks it")
         for key in ALL_KEYS
     )
+
+
+def _indexed(*columns: str) -> tuple[tuple[str, str], ...]:
+    """Columns of the index."""
+    return tuple(("record_index", column) for column in columns)
+
+
+def _standing(*columns: str) -> tuple[tuple[str, str], ...]:
+    """Columns of the index, over the rows that stand."""
+    return (*_indexed(*columns), ("attempt_outcomes", "selected"))
 
 
 _FILE = Column("file", _CATEGORY, "`output` (results) or `failures` (sidecar)", nullable=False)
@@ -128,56 +147,110 @@ ATTEMPT_OUTCOMES = Table(
     "attempt_outcomes",
     "One row per saved outcome of each attempt: whether it stands, and if not, why. This is the attempt timeline.",
     (
-        _FILE,
-        _LINE,
-        _OFFSET,
-        _LENGTH,
-        Column("rollout_id", pa.string(), "logical rollout id; null where the row names none"),
-        Column("task", pa.string(), "task label under the first task key that the row carries"),
-        Column("task_index", pa.int64(), "`_ng_task_index`"),
-        Column("rollout_index", pa.int64(), "`_ng_rollout_index`"),
-        Column("attempt_index", pa.int64(), "attempt number"),
-        Column("disposition", _CATEGORY, "of the rollout: `success`, `failure`, `omitted` or `unknown`"),
-        Column("selected", pa.bool_(), "whether this outcome stands", nullable=False),
-        Column("dropped_because", pa.string(), "why it does not stand; null when it does"),
-        Column("counted", pa.bool_(), "whether it spends the failure budget", nullable=False),
-        Column("final", pa.bool_(), "whether no resume would change it by itself", nullable=False),
-        Column("reward", pa.float64(), "the reward of the row"),
-        Column("mask_reason", pa.string(), "why the row does not count in a comparison"),
-        Column("failure_class", _CATEGORY, "`_ng_failure_class`"),
+        *(replace(column, made_of=_indexed(column.name)) for column in (_FILE, _LINE, _OFFSET, _LENGTH)),
+        Column(
+            "rollout_id",
+            pa.string(),
+            "logical rollout id; null where the row names none",
+            made_of=_indexed("rollout_id"),
+        ),
+        Column(
+            "task", pa.string(), "task label under the first task key that the row carries", made_of=_indexed(*_KEYS)
+        ),
+        Column("task_index", pa.int64(), "`_ng_task_index`", made_of=_indexed("task_index")),
+        Column("rollout_index", pa.int64(), "`_ng_rollout_index`", made_of=_indexed("rollout_index")),
+        Column("attempt_index", pa.int64(), "attempt number", made_of=_indexed("attempt_index")),
+        Column(
+            "disposition",
+            _CATEGORY,
+            "of the rollout: `success`, `failure`, `omitted` or `unknown`",
+            made_of=_indexed("file", *_ATTEMPT, "evidence"),
+        ),
+        Column(
+            "selected",
+            pa.bool_(),
+            "whether this outcome stands",
+            nullable=False,
+            made_of=_indexed("file", "line", *_ATTEMPT, "evidence"),
+        ),
+        Column(
+            "dropped_because",
+            pa.string(),
+            "why it does not stand; null when it does",
+            made_of=_indexed("file", "line", *_ATTEMPT, "evidence"),
+        ),
+        Column(
+            "counted",
+            pa.bool_(),
+            "whether it spends the failure budget",
+            nullable=False,
+            made_of=_indexed("file", "evidence", "spends_attempt"),
+        ),
+        Column(
+            "final",
+            pa.bool_(),
+            "whether no resume would change it by itself",
+            nullable=False,
+            made_of=_indexed("final", "file", "line", *_ATTEMPT, "evidence"),
+        ),
+        Column("reward", pa.float64(), "the reward of the row", made_of=_indexed("reward")),
+        Column(
+            "mask_reason", pa.string(), "why the row does not count in a comparison", made_of=_indexed("mask_reason")
+        ),
+        Column("failure_class", _CATEGORY, "`_ng_failure_class`", made_of=_indexed("failure_class")),
     ),
 )
 
-_SIDE_COLUMNS = (
-    Column("rows", pa.int64(), "rows of the task", nullable=False),
-    Column("reward_rows", pa.int64(), "rows that contribute to the mean", nullable=False),
-    Column("reward_mean", pa.float64(), "mean of the finite rewards, masked rows included"),
-)
+#: What the task of a row, and the figures of its standing rows, are made of.
+_LABEL = _standing(*_KEYS, "input_digest")
+_ROWS = _standing("file", "line")
+_REWARD = _standing("reward", "reward_state")
+_MASK = _standing("mask_reason", "failure_kind", "failure_class")
+_AGENT_ERROR = _standing("agent_error")
+_FAILURE_KIND = _standing("failure_kind", "mask_reason")
+
+
+def _worst(column: str) -> tuple[tuple[str, str], ...]:
+    """What the place of the row with the least reward is made of."""
+    return _standing(column, "reward", "reward_state")
+
 
 TASK_SIDES = Table(
     "task_sides",
-    "One row per task of one run: what its standing rows say together.",
+    "One row per task of one run: mean reward, masks, errors and tokens of its rows that stand (see attempt_outcomes).",
     (
-        Column("task", pa.string(), "task label", nullable=False),
-        Column("task_key", _CATEGORY, "the key that names tasks in this run"),
-        Column("key_source", _CATEGORY, "how the key was found: `detected`, `asked for` or `fallback`"),
-        Column("taskset", _CATEGORY, "taskset, where the id names one"),
-        Column("input_digest", pa.string(), "digest of the input, null when rows of the task differ in it"),
-        *_SIDE_COLUMNS,
-        Column("reward_min", pa.float64(), "least finite reward"),
-        Column("reward_max", pa.float64(), "greatest finite reward"),
-        Column("reward_variance", pa.float64(), "sample variance of the finite rewards; null below two"),
-        Column("masked", pa.string(), "why the task is masked; null when it is measured"),
-        Column("masked_rows", pa.int64(), "rows of the task that are masked", nullable=False),
-        Column("agent_error", pa.string(), "first agent error"),
-        Column("failure_kind", pa.string(), "failure kind of a scored row"),
-        Column("input_tokens", pa.int64(), "sum over rows that report it"),
-        Column("output_tokens", pa.int64(), "sum over rows that report it"),
-        Column("elapsed_seconds", pa.float64(), "sum over rows that report it"),
-        Column("worst_file", _CATEGORY, "file of the row with the least reward"),
-        Column("worst_line", pa.int64(), "its line"),
-        Column("worst_offset", pa.int64(), "its byte offset"),
-        Column("worst_length", pa.int64(), "its bytes"),
+        Column("task", pa.string(), "task label", nullable=False, made_of=_LABEL),
+        Column("task_key", _CATEGORY, "the key that names tasks in this run", made_of=_LABEL),
+        Column("key_source", _CATEGORY, "how the key was found: `detected`, `asked for` or `fallback`", made_of=_LABEL),
+        Column("taskset", _CATEGORY, "taskset, where the id names one", made_of=_standing("tasksets")),
+        Column(
+            "input_digest",
+            pa.string(),
+            "digest of the input, null when rows of the task differ in it",
+            made_of=_standing("input_digest"),
+        ),
+        Column("rows", pa.int64(), "rows of the task", nullable=False, made_of=_ROWS),
+        Column("reward_rows", pa.int64(), "rows that contribute to the mean", nullable=False, made_of=_REWARD),
+        Column("reward_mean", pa.float64(), "mean of the finite rewards, masked rows included", made_of=_REWARD),
+        Column("reward_min", pa.float64(), "least finite reward", made_of=_REWARD),
+        Column("reward_max", pa.float64(), "greatest finite reward", made_of=_REWARD),
+        Column(
+            "reward_variance",
+            pa.float64(),
+            "sample variance of the finite rewards; null below two",
+            made_of=_REWARD,
+        ),
+        Column("masked", pa.string(), "why the task is masked; null when it is measured", made_of=_MASK),
+        Column("masked_rows", pa.int64(), "rows of the task that are masked", nullable=False, made_of=_MASK),
+        Column("agent_error", pa.string(), "first agent error", made_of=_AGENT_ERROR),
+        Column("failure_kind", pa.string(), "failure kind of a scored row", made_of=_FAILURE_KIND),
+        Column("input_tokens", pa.int64(), "sum over rows that report it", made_of=_standing("input_tokens")),
+        Column("output_tokens", pa.int64(), "sum over rows that report it", made_of=_standing("output_tokens")),
+        Column("elapsed_seconds", pa.float64(), "sum over rows that report it", made_of=_standing("elapsed_seconds")),
+        Column("worst_file", _CATEGORY, "file of the row with the least reward", made_of=_worst("file")),
+        Column("worst_line", pa.int64(), "its line", made_of=_worst("line")),
+        Column("worst_offset", pa.int64(), "its byte offset", made_of=_worst("offset")),
+        Column("worst_length", pa.int64(), "its bytes", made_of=_worst("length")),
     ),
 )
 
@@ -186,14 +259,24 @@ def _both_sides() -> tuple[Column, ...]:
     columns: list[Column] = []
     for side in ("old", "new"):
         columns += [
-            Column(f"{side}_rows", pa.int64(), f"rows of the task in the {side} run; null when missing there"),
-            Column(f"{side}_reward", pa.float64(), f"mean reward in the {side} run"),
-            Column(f"{side}_masked", pa.string(), f"why the task is masked in the {side} run"),
-            Column(f"{side}_agent_error", pa.string(), f"first agent error in the {side} run"),
-            Column(f"{side}_failure_kind", pa.string(), f"failure kind of a scored row in the {side} run"),
-            Column(f"{side}_file", _CATEGORY, f"file of the worst row in the {side} run"),
-            Column(f"{side}_line", pa.int64(), "its line"),
-            Column(f"{side}_offset", pa.int64(), "its byte offset"),
+            Column(
+                f"{side}_rows",
+                pa.int64(),
+                f"rows of the task in the {side} run; null when missing there",
+                made_of=_ROWS,
+            ),
+            Column(f"{side}_reward", pa.float64(), f"mean reward in the {side} run", made_of=_REWARD),
+            Column(f"{side}_masked", pa.string(), f"why the task is masked in the {side} run", made_of=_MASK),
+            Column(f"{side}_agent_error", pa.string(), f"first agent error in the {side} run", made_of=_AGENT_ERROR),
+            Column(
+                f"{side}_failure_kind",
+                pa.string(),
+                f"failure kind of a scored row in the {side} run",
+                made_of=_FAILURE_KIND,
+            ),
+            Column(f"{side}_file", _CATEGORY, f"file of the worst row in the {side} run", made_of=_worst("file")),
+            Column(f"{side}_line", pa.int64(), "its line", made_of=_worst("line")),
+            Column(f"{side}_offset", pa.int64(), "its byte offset", made_of=_worst("offset")),
         ]
     return tuple(columns)
 
@@ -203,20 +286,22 @@ COMPARISON_REPORT = Table(
     "One row per baseline and task: what changed from the baseline (old) to this run (new).",
     (
         Column("baseline", _CATEGORY, "run key of the baseline", nullable=False),
-        Column("task", pa.string(), "task label", nullable=False),
+        Column("task", pa.string(), "task label", nullable=False, made_of=_LABEL),
         Column(
             "category",
             _CATEGORY,
             "`identical`, `flipped`, `flipped_agent_error`, `masked` or `missing`",
             nullable=False,
+            made_of=(*_indexed("reward", "reward_state", "agent_error"), *_MASK),
         ),
-        Column("winner", _CATEGORY, "`old` or `new` for a flip"),
-        Column("difference", pa.float64(), "new mean reward minus old"),
+        Column("winner", _CATEGORY, "`old` or `new` for a flip", made_of=_REWARD),
+        Column("difference", pa.float64(), "new mean reward minus old", made_of=_REWARD),
         Column(
             "inputs",
             _CATEGORY,
             "whether both sides were given the same input: `equal`, `different`, `not_distinguishable` (several tasks "
             "share it) or `unknown`; null when the task is missing on a side",
+            made_of=_standing("input_digest"),
         ),
         *_both_sides(),
     ),

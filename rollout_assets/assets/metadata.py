@@ -1,4 +1,4 @@
-"""What the UI shows beside a table: column schema and row count."""
+"""What the UI shows beside a table: columns and what they are made of, row count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from rollout_assets.tables import Table
+from rollout_assets.tables import Column, Table
 
 #: Rows of a table shown in metadata: the UI puts every row on the page.
 SHOWN_ROWS = 30
@@ -22,7 +22,7 @@ def column_schema(table: Table) -> dg.TableSchema:
             dg.TableColumn(
                 column.name,
                 _type_name(column.type),
-                description=column.meaning,
+                description=_description(column),
                 constraints=dg.TableColumnConstraints(nullable=column.nullable),
             )
             for column in table.columns
@@ -30,9 +30,24 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
+def column_lineage(table: Table) -> dg.TableColumnLineage:
+    """The columns of other tables that each column is made of, for whoever asks Dagster for it."""
+    return dg.TableColumnLineage(
+        {
+            column.name: [dg.TableColumnDep(dg.AssetKey(source), name) for source, name in column.made_of]
+            for column in table.columns
+            if column.made_of
+        }
+    )
+
+
 def definition_metadata(table: Table) -> dict[str, Any]:
-    """Metadata of an asset's definition: its columns."""
-    return {"dagster/column_schema": column_schema(table)}
+    """Metadata of an asset's definition: its columns, and what they are made of."""
+    lineage = column_lineage(table)
+    return {
+        "dagster/column_schema": column_schema(table),
+        **({"dagster/column_lineage": lineage} if lineage.deps_by_column else {}),
+    }
 
 
 def row_count(rows: int) -> dict[str, Any]:
@@ -46,6 +61,15 @@ def shown_table(records: list[dict[str, Any]]) -> dg.TableMetadataValue:
     columns = list(records[0]) if records else ["nothing"]
     schema = dg.TableSchema(columns=[dg.TableColumn(name) for name in columns])
     return dg.MetadataValue.table(records=shown, schema=schema)
+
+
+def _description(column: Column) -> str:
+    """The meaning of a column and what it is made of, for the page: the UI shows column lineage as JSON alone."""
+    sources: dict[str, dict[str, None]] = {}
+    for table, name in column.made_of:
+        sources.setdefault(table, {})["key_*" if name.startswith("key_") else name] = None
+    made_of = "; ".join(f"{table}: {', '.join(names)}" for table, names in sources.items())
+    return column.meaning + (f"\n\n← {made_of}" if made_of else "")
 
 
 def _cell(value: object) -> str | int | float | bool | None:

@@ -135,6 +135,16 @@ def test_the_comparison_names_the_tasks_that_got_worse(page: playwright.Page, sc
     assert re.search(r"sum-of-squares\s+1\.0 .*\s+0\.5 ", report)
 
 
+def test_a_column_says_which_columns_it_is_made_of(page: playwright.Page, screenshots: Path) -> None:
+    page.goto("/assets/task_sides")
+    column = page.locator("tr", has=page.get_by_text("reward_mean", exact=True)).last
+    column.scroll_into_view_if_needed()
+    page.screenshot(path=screenshots / "columns.png")
+    told = column.inner_text()
+    assert "mean of the finite rewards" in told
+    assert "← record_index: reward, reward_state; attempt_outcomes: selected" in told
+
+
 @pytest.mark.parametrize(
     ("asset", "meaning"),
     [("task_sides", r"\d+ rewards from 0 to 1"), ("comparison_report", r"3 worse, 5 better, \d+ the same")],
