@@ -28,7 +28,8 @@ def input_digest(row: Mapping[str, Any]) -> str | None:
     Returns:
         64 hexadecimal digits (SHA-256), or None when the row has no input messages of those roles.
     """
-    return _digest(_prompt(_messages(lookup(row, "responses_create_params.input"))))
+    messages = _messages(lookup(row, "responses_create_params.input"))
+    return _plain_digest(messages) or _digest(_prompt(messages))
 
 
 def inventory_digest(row: Mapping[str, Any]) -> str | None:
@@ -59,28 +60,30 @@ def _digest(value: Any) -> str | None:
     if not value:
         return None
     try:
-        text = _plain_text(value) or canonical_json(_normalised(value)).encode("utf-8")
+        text = canonical_json(_normalised(value)).encode("utf-8")
     except ValueError:
         # A NaN or an infinity in a prompt, or a lone surrogate: no JSON text, so no digest.
         return None
     return sha256(text).hexdigest()
 
 
-def _plain_text(messages: Any) -> bytes | None:
-    """The canonical text of messages that are nothing but a role and a text, as most are; None for all else.
+def _plain_digest(messages: list[Any]) -> str | None:
+    """The digest of a prompt of messages that are nothing but a role and a text, as most are; None for all else.
 
     The same as by `_normalised`, in a tenth of the time.
     """
     plain = []
-    for message in messages if isinstance(messages, list) else ():
-        if not isinstance(message, dict) or len(message) != 2 + (message.get("type") == "message"):
-            return None
+    for message in messages:
+        if not isinstance(message, dict):
+            break
         role, content = message.get("role"), message.get("content")
-        if not isinstance(role, str) or not isinstance(content, str):
+        if not isinstance(role, str) or role not in _PROMPT_ROLES:
+            break
+        if not isinstance(content, str) or len(message) != 2 + (message.get("type") == "message"):
             return None
         plain.append({"content": content, "role": role})
     try:
-        return orjson.dumps(plain) if plain else None
+        return sha256(orjson.dumps(plain)).hexdigest() if plain else None
     except orjson.JSONEncodeError:
         return None
 

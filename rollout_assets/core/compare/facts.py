@@ -102,12 +102,10 @@ def row_facts(
         length: Its bytes, LF included.
         key: A key outside `ALL_KEYS` whose label to keep as well; needs the whole row.
     """
-    reward, reward_state = _reward_and_state(row)
+    reward, reward_state = reward_and_state(row)
     masked = bool(row.get("mask_sample"))
     kind = failure_kind(row)
     labels, tasksets = _labels_and_tasksets(row, key)
-    response = _object(row.get("response"))
-    usage = _object(response.get("usage"))
     return RowFacts(  # by position: this is called for every row of every run
         "failures" if row.get(SIDECAR_FLAG) is True else file,
         line,
@@ -121,16 +119,16 @@ def row_facts(
         reward,
         reward_state,
         masked,
-        reason_of_mask(masked, kind, reward) if masked or reward_state != "not_a_number" else "reward is not a number",
+        reason_not_counted(masked, kind, reward, reward_state),
         has_odd_mask(row),
         kind,
         failure_class(row),
         is_evidence(row),
         agent_error(row),
         elapsed_seconds(row),
-        _count(usage.get("input_tokens")),
-        _count(usage.get("output_tokens")),
-        model if isinstance(model := response.get("model"), str) else None,
+        used_tokens(row, "input_tokens"),
+        used_tokens(row, "output_tokens"),
+        model(row),
         input_digest(row),
     )
 
@@ -157,7 +155,8 @@ def _facts_of(row: Row, file: File, key: str | None) -> RowFacts:
     return row_facts(row.fields, file=file, line=row.line, offset=row.offset, length=row.length, key=key)
 
 
-def _reward_and_state(row: Mapping[str, Any]) -> tuple[float | None, RewardState]:
+def reward_and_state(row: Mapping[str, Any]) -> tuple[float | None, RewardState]:
+    """The reward of a row and what it is; None for what is no number."""
     try:
         reward = strict_reward(row)
     except CompareInputError:
@@ -165,6 +164,23 @@ def _reward_and_state(row: Mapping[str, Any]) -> tuple[float | None, RewardState
     if reward is None:
         return None, "absent"
     return reward, "number" if math.isfinite(reward) else "non_finite"
+
+
+def reason_not_counted(masked: bool, kind: str | None, reward: float | None, state: RewardState) -> str | None:
+    """Why a row does not count (compare.md §1.8); one whose reward is no number does not either."""
+    return reason_of_mask(masked, kind, reward) if masked or state != "not_a_number" else "reward is not a number"
+
+
+def used_tokens(row: Mapping[str, Any], name: str) -> int | None:
+    """The integer `response.usage.<name>`."""
+    value = _object(_object(row.get("response")).get("usage")).get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def model(row: Mapping[str, Any]) -> str | None:
+    """The text `response.model`."""
+    value = _object(row.get("response")).get("model")
+    return value if isinstance(value, str) else None
 
 
 def _labels_and_tasksets(
@@ -195,7 +211,3 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def _object(value: Any) -> Mapping[str, Any]:
     """An object as it is; what is no object has no members."""
     return value if isinstance(value, dict) else _NOTHING
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
