@@ -13,6 +13,7 @@ import msgspec
 
 from rollout_assets.core.jsonl.decode import UNDECODED, RowDecoder, WholeRowDecoder
 from rollout_assets.core.jsonl.engine import new_engine
+from rollout_assets.core.jsonl.lines import line_stops
 
 if TYPE_CHECKING:
     from rollout_assets.core.jsonl._engine import Engine
@@ -26,7 +27,7 @@ class BlockReader(Protocol):
     """Reads the rows of a block. Not for two threads at a time."""
 
     def rows(self, buffer: Buffer, length: int) -> Iterator[Decoded]:
-        """Yield all lines of the first `length` bytes; at least `lines.PADDING` more must be readable."""
+        """Yield all lines of the first `length` bytes. What stands behind them means nothing."""
 
 
 def block_reader(*, whole_rows: bool = False) -> BlockReader:
@@ -75,7 +76,7 @@ class TypedReader:
 
     def rows(self, buffer: Buffer, length: int) -> Iterator[Decoded]:
         """As `BlockReader.rows`."""
-        stops = _stops(buffer, length)
+        stops = line_stops(buffer, length)
         doubtful = self._doubtful_lines(buffer, stops)
         view, start = memoryview(buffer), 0
         for index, stop in enumerate(stops):
@@ -93,15 +94,3 @@ def decoded(text: bytes | memoryview) -> dict[str, Any] | None:
 
 
 _DECODE = msgspec.json.Decoder().decode
-
-
-def _stops(buffer: Buffer, length: int) -> list[int]:
-    """Where the lines of a block end, behind their LF."""
-    if isinstance(buffer, memoryview):
-        return [length]  # a line of its own, mapped
-    stops: list[int] = []
-    stop = 0
-    while stop < length:
-        stop = buffer.find(b"\n", stop, length) + 1 or length
-        stops.append(stop)
-    return stops

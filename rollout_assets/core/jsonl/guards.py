@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from rollout_assets.core.jsonl.nesting import Bytes, Nesting
 from rollout_assets.core.jsonl.parse import DEPTH_LIMIT
 from rollout_assets.core.jsonl.utf8 import find_bad_utf8
 
+Buffer = bytearray | memoryview
 Places = npt.NDArray[np.intp]
 
 #: Small enough for the cache, large enough for the cost of a step not to matter; a multiple of 64.
@@ -33,7 +34,6 @@ _E, _OPEN, _CLOSE, _QUOTE = (np.uint8(byte) for byte in b'e{}"')
 _LOWER_BIT = np.uint8(0x20)
 # The digits and `+`, and `<`, `=`, `>`, `?`, fill a range when these bits are flipped.
 _TO_RANGE, _RANGE_START, _RANGE_LENGTH = np.uint8(0x1B), np.uint8(0x22), np.uint8(15)
-_NOWHERE: Final = np.zeros(0, np.intp)
 
 
 def _bytes_among(allowed: bytes) -> npt.NDArray[np.bool_]:
@@ -66,26 +66,24 @@ class Guard:
         self._words = np.empty(_WINDOW // 8, np.uint64)
         self._nesting = Nesting(_WINDOW)
 
-    def doubtful_lines(self, buffer: bytearray, stops: Sequence[int]) -> set[int]:
+    def doubtful_lines(self, buffer: Buffer, stops: Sequence[int]) -> set[int]:
         """Numbers (from 0) of the lines of a block that must be read exactly.
 
         Args:
-            buffer: The block, with at least `lines.PADDING` bytes behind it.
+            buffer: The block. What stands behind its last line means nothing; there need not be anything.
             stops: Where each line ends, which is where the next one starts.
         """
-        length = stops[-1]
-        exponents, openers = self._exponents_and_openers(buffer, stops)
-        places = _bad_utf8(buffer, stops) + _long_exponents(buffer, exponents) + self._long_digit_runs(buffer, length)
-        deep = self._deep_lines(buffer, stops, (openers > DEPTH_LIMIT).nonzero()[0].tolist())
-        return {bisect_right(stops, place) for place in places}.union(deep)
+        doubtful, openers = self._exponents_and_openers(buffer, stops)
+        doubtful.update(bisect_right(stops, place) for place in self._long_digit_runs(buffer, stops[-1]))
+        doubtful.update(bisect_right(stops, place) for place in _bad_utf8(buffer, stops))
+        doubtful.update(self._deep_lines(buffer, stops, (openers > DEPTH_LIMIT).nonzero()[0].tolist()))
+        return doubtful
 
-    def _exponents_and_openers(self, buffer: bytearray, stops: Sequence[int]) -> tuple[Places, npt.NDArray[np.intp]]:
-        """Places of `e` or `E` with a digit or `+` behind it; how many `[` and `{` there are in each line.
-
-        Both wherever they stand, in strings too.
-        """
+    def _exponents_and_openers(self, buffer: Buffer, stops: Sequence[int]) -> tuple[set[int], npt.NDArray[np.intp]]:
+        """Which lines have long exponents; how many `[` and `{` there are in each line, in strings too."""
         data, length = np.frombuffer(buffer, np.uint8), stops[-1]
-        exponents, openers = [], np.zeros(len(stops), np.intp)
+        exponents: set[int] = set()
+        openers = np.zeros(len(stops), np.intp)
         for start in range(0, length, _WINDOW):
             window = data[start : min(start + _WINDOW, length) + 1]
             size = len(window)
@@ -99,17 +97,17 @@ class Guard:
             np.logical_and(found[:-1], flags[1:], out=found[:-1])
             # To see first whether there is any is cheaper than to look for the places of none.
             if np.logical_or.reduce(found[:-1]):
-                exponents.append(start + found[:-1].nonzero()[0])
+                places = start + found[:-1].nonzero()[0]
+                exponents.update(bisect_right(stops, place) for place in _long_exponents(buffer, data, places))
             np.equal(lower[:-1], _OPEN, out=found[:-1])
             if len(stops) == 1:
                 openers += np.count_nonzero(found[:-1])
             else:
                 openers += np.diff(np.searchsorted(start + found[:-1].nonzero()[0], stops), prepend=0)
-        return np.concatenate(exponents) if exponents else _NOWHERE, openers
+        return exponents, openers
 
-    def _long_digit_runs(self, buffer: bytearray, length: int) -> list[int]:
+    def _long_digit_runs(self, buffer: Buffer, length: int) -> Iterator[int]:
         """Places of runs of so many digits that the number may be too large without a large exponent."""
-        found: list[int] = []
         # Such a run covers a whole aligned group of 64 bytes. A byte 0x30 to 0x3F is taken for a digit first.
         words = np.frombuffer(buffer, np.uint64, count=length // 64 * 8)
         for start in range(0, len(words), _WINDOW // 8):
@@ -121,10 +119,9 @@ class Guard:
             for group in groups.nonzero()[0].tolist():
                 place = 8 * start + 64 * group
                 if _MANY_DIGITS.search(buffer, max(0, place - _MANY), min(place + 64 + _MANY, length)):
-                    found.append(place)
-        return found
+                    yield place
 
-    def _deep_lines(self, buffer: bytearray, stops: Sequence[int], suspects: list[int]) -> list[int]:
+    def _deep_lines(self, buffer: Buffer, stops: Sequence[int], suspects: list[int]) -> list[int]:
         """Those of the suspected lines that are nested too deep, if they are valid JSON."""
         data, found = np.frombuffer(buffer, np.uint8), []
         for line in suspects:
@@ -152,7 +149,9 @@ class Guard:
             places = found.nonzero()[0]
             opens = braces[places] == _OPEN
             behind = window_start + places + 1
-            certain = opens & (data[behind] == _QUOTE) & ~_AFTER_STRING[data[behind + 1]]
+            # In valid JSON two bytes follow each opening bracket, or it is closed at once.
+            first, second = (data.take(behind + ahead, mode="clip") for ahead in (0, 1))
+            certain = opens & (first == _QUOTE) & ~_AFTER_STRING[second]
             adjacent = places[1:] == places[:-1] + 1
             certain[:-1] |= opens[:-1] & certain[1:] & adjacent
             pairs = (opens[:-1] & ~opens[1:] & adjacent).nonzero()[0]
@@ -175,7 +174,7 @@ class Guard:
         return False
 
 
-def _bad_utf8(buffer: bytearray, stops: Sequence[int]) -> list[int]:
+def _bad_utf8(buffer: Buffer, stops: Sequence[int]) -> list[int]:
     """The first place of each line that is not UTF-8."""
     found: list[int] = []
     if np.maximum.reduce(np.frombuffer(buffer, np.uint8, count=stops[-1])) < 128:
@@ -187,17 +186,15 @@ def _bad_utf8(buffer: bytearray, stops: Sequence[int]) -> list[int]:
     return found
 
 
-def _long_exponents(buffer: bytearray, places: Places) -> list[int]:
+def _long_exponents(buffer: Buffer, data: Bytes, places: Places) -> list[int]:
     """Of places of an `e`, those at which a number with a positive exponent of three digits or more may stand."""
-    if not places.size:
-        return []
-    data = np.frombuffer(buffer, np.uint8)
     for ahead, allowed in _AROUND_EXPONENT:
-        places = places[allowed[data[places + ahead]]]
+        # A number is not the last thing in a row: what the end of the block clips is none.
+        places = places[allowed[data.take(places + ahead, mode="clip")]]
     return [place for place in places.tolist() if _EXPONENT.match(buffer, place) and _ends_number(buffer, place)]
 
 
-def _ends_number(buffer: bytearray, place: int) -> bool:
+def _ends_number(buffer: Buffer, place: int) -> bool:
     """Whether a number may end at a place: unless a letter or the like stands before its digits."""
-    before = buffer[max(0, place - 40) : place].rstrip(b"0123456789.-")
+    before = bytes(buffer[max(0, place - 40) : place]).rstrip(b"0123456789.-")
     return not before or before[-1] in _BEFORE_NUMBER

@@ -1,11 +1,14 @@
 """Splitting a file into lines with exact coordinates, in blocks of whole lines (records.md §6.1).
 
-One buffer is read into again and again; a line is a view into it, so that no line is copied on the way. The buffer
-grows to hold the longest line, unless a limit is set: a longer line then comes in pieces.
+One buffer is read into again and again; a line is a view into it, so that no line is copied on the way. A very long
+line is mapped instead, so that it takes no memory of its own; when a limit is set, a longer line comes in pieces.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import re
 from collections.abc import Iterator
 from io import FileIO
 from os import PathLike
@@ -16,19 +19,25 @@ from rollout_assets.core.errors import unreadable_file
 
 CHUNK_BYTES: Final = 256 * 1024
 BLANK: Final = b" \t\r"
-#: Bytes behind the content of a block that may be looked at (they mean nothing), for those who look at whole words.
-PADDING: Final = 64
+#: Longer lines are mapped. To read shorter ones into the buffer is faster, and the buffer may be this large.
+MAPPED_LINE_BYTES: Final = 8 * 1024 * 1024
+
+_LF: Final = 10
+_BLANK_LINE: Final = re.compile(rb"[ \t\r]*+")
 
 
 class Block(NamedTuple):
-    """Whole lines of a file, or a piece of one line that is longer than the limit.
+    """Whole lines of a file, or one very long line, or a piece of one line that is longer than the limit.
 
-    `buffer[:length]` is the content, valid until the next block is asked for; at least `PADDING` bytes follow it.
-    `offset` is its place in the file. Lines end in LF; only the last line of the file (or of the prefix that was asked
-    for) may not. A piece holds no LF, except the last piece of its line at its end.
+    `buffer[:length]` is the content, valid until the next block is asked for. `offset` is its place in the file. Lines
+    end in LF; only the last line of the file (or of the prefix that was asked for) may not. A piece holds no LF, except
+    the last piece of its line at its end.
+
+    The buffer is a `bytearray`; what stands behind the content means nothing. For a very long line it is a read-only
+    `memoryview` of just this line, mapped; whoever keeps the block keeps the mapping.
     """
 
-    buffer: bytearray
+    buffer: bytearray | memoryview
     length: int
     offset: int
     is_piece: bool = False
@@ -50,8 +59,16 @@ class RawLine(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Only space, tab and CR are blank; NBSP, U+2028 and the like are content (compare.md, decision 2)."""
-        return not self.data.strip(BLANK)
+        """Whether the line says nothing; see `is_blank`."""
+        return is_blank(self.data)
+
+
+def is_blank(line: bytes | memoryview) -> bool:
+    """Whether a line without its LF is blank.
+
+    Only space, tab and CR are; NBSP, U+2028 and the like are content (compare.md, decision 2).
+    """
+    return _BLANK_LINE.fullmatch(line) is not None
 
 
 def read_lines(
@@ -68,13 +85,24 @@ def read_lines(
     number = 1
     for block in read_blocks(path, end_offset=end_offset, chunk_bytes=chunk_bytes):
         start = 0
-        while start < block.length:
-            newline = block.buffer.find(b"\n", start, block.length)
-            end = block.length if newline < 0 else newline
-            length = end - start + (newline >= 0)
-            yield RawLine(number, block.offset + start, length, bytes(block.buffer[start:end]), newline >= 0)
+        for stop in line_stops(block.buffer, block.length):
+            terminated = block.buffer[stop - 1] == _LF
+            data = bytes(block.buffer[start : stop - terminated])
+            yield RawLine(number, block.offset + start, stop - start, data, terminated)
             number += 1
-            start += length
+            start = stop
+
+
+def line_stops(buffer: bytearray | memoryview, length: int) -> list[int]:
+    """Where the lines of a block end, behind their LF."""
+    if isinstance(buffer, memoryview):
+        return [length]  # a line of its own, mapped
+    stops: list[int] = []
+    find, stop = buffer.find, 0
+    while stop < length:
+        stop = find(b"\n", stop, length) + 1 or length
+        stops.append(stop)
+    return stops
 
 
 def read_blocks(
@@ -113,16 +141,20 @@ def read_blocks(
 
 
 def _blocks(file: FileIO, start: int, end: int, chunk_bytes: int, line_limit: int | None) -> Iterator[Block]:
-    buffer = bytearray(chunk_bytes + PADDING)
+    buffer = bytearray(chunk_bytes)
     # The buffer holds the `filled` bytes from `offset` on. `in_piece`: they go on with a line that came in pieces.
     offset, filled, in_piece = start, 0, False
     while offset + filled < end:
-        if filled == len(buffer) - PADDING:
+        if filled == len(buffer):
             length = filled + _rest_of_line(file, end - offset - filled, chunk_bytes, line_limit)
             if line_limit is not None and length > line_limit:
                 yield Block(buffer, filled, offset, True)
                 in_piece = True
                 offset, filled = offset + filled, 0
+            elif length > MAPPED_LINE_BYTES and (line := _mapped(file, offset, min(offset + length + 1, end))):
+                offset, filled = file.seek(offset + line.length), 0
+                yield line
+                del line  # or it would be mapped still when the next one is
             else:
                 buffer = _enlarged(buffer, filled, length + 1)
         count = _read(file, buffer, filled, min(chunk_bytes, end - offset - filled))
@@ -164,14 +196,28 @@ def _rest_of_line(file: FileIO, remaining: int, chunk_bytes: int, enough: int | 
     return length
 
 
+def _mapped(file: FileIO, start: int, stop: int) -> Block | None:
+    """The line from `start` to `stop` as a mapping of the file; None if it cannot be mapped."""
+    # The file may have become shorter; to look at a byte behind its end would kill the process.
+    stop = min(stop, os.fstat(file.fileno()).st_size)
+    before = start % mmap.ALLOCATIONGRANULARITY
+    if stop <= start:
+        return None
+    try:
+        mapping = mmap.mmap(file.fileno(), before + stop - start, access=mmap.ACCESS_READ, offset=start - before)
+    except (OSError, ValueError):
+        return None
+    return Block(memoryview(mapping)[before:], stop - start, start)
+
+
 def _read(file: FileIO, buffer: bytearray, start: int, count: int) -> int:
     """Read at most `count` bytes into the free part of the buffer."""
     with memoryview(buffer) as view:
-        return file.readinto(view[start : min(start + count, len(buffer) - PADDING)]) or 0
+        return file.readinto(view[start : start + count]) or 0
 
 
 def _enlarged(buffer: bytearray, filled: int, size: int) -> bytearray:
-    larger = bytearray(size + PADDING)
+    larger = bytearray(size)
     with memoryview(buffer) as view:
         larger[:filled] = view[:filled]
     return larger
@@ -181,8 +227,8 @@ def _behind(buffer: bytearray, stop: int, filled: int, chunk_bytes: int) -> byte
     """A buffer that begins with what follows the first `stop` bytes: this one, or a small one after a long line."""
     with memoryview(buffer) as view:
         rest = view[stop:filled]
-        if len(rest) <= chunk_bytes < len(buffer) - PADDING:
-            buffer = bytearray(chunk_bytes + PADDING)
+        if len(rest) <= chunk_bytes < len(buffer):
+            buffer = bytearray(chunk_bytes)
             buffer[: len(rest)] = rest
         else:
             view[: len(rest)] = rest

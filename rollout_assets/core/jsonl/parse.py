@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from rollout_assets.core.jsonl.duplicates import ROW_WATCH, Watch
 from rollout_assets.core.jsonl.faults import READABLE, FaultKind
 from rollout_assets.core.jsonl.fields import INDEX_KEYS, Wanted
+from rollout_assets.core.jsonl.lines import MAPPED_LINE_BYTES
 from rollout_assets.core.jsonl.utf8 import find_bad_utf8
 
 DEPTH_LIMIT: Final = 512
@@ -28,6 +29,7 @@ _INT_DIGITS: Final = 640
 
 _BLANKS = re.compile(rb"[ \t\r\n]*+")
 _STRING_BODY = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_UNICODE_ESCAPE = re.compile(rb"\\u")
 _ESCAPE_BEGUN = re.compile(rb"(?:\\(?:u[0-9a-fA-F]{0,3}+)?+)?+")
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?P<lone>[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
@@ -82,10 +84,12 @@ def parse_line(data: bytes | bytearray | memoryview, wanted: Wanted = None) -> P
     read as floats and reported as `non_finite_number`.
 
     Args:
-        data: The line.
+        data: The line. A view of a very long one is not copied.
         wanted: The part of the row to keep (`fields.ROW_FIELDS`); all of it by default.
     """
-    return _Reader(bytes(data), wanted).parsed()
+    if not isinstance(data, memoryview) or len(data) <= MAPPED_LINE_BYTES:
+        data = bytes(data)  # faster to look into than a view
+    return _Reader(data, wanted).parsed()
 
 
 class _MalformedError(Exception):
@@ -133,7 +137,7 @@ _SKIPPED_OPEN: Final = {closer: _Open(closer, _SKIPPED, None, None) for closer i
 class _Reader:
     """One pass over one line."""
 
-    def __init__(self, data: bytes, wanted: Wanted) -> None:
+    def __init__(self, data: bytes | memoryview, wanted: Wanted) -> None:
         self.data = data
         self.end = len(data)
         self.wanted = wanted
@@ -307,7 +311,7 @@ class _Reader:
         return stop
 
     def _without_comma(self, start: int, stop: int) -> str:
-        return self.data[start:stop].rstrip(b" \t\r\n").removesuffix(b",").decode("utf-8")
+        return str(self.data[start:stop], "utf-8").rstrip(" \t\r\n").removesuffix(",")
 
     # ---- scalars ----
 
@@ -333,7 +337,7 @@ class _Reader:
         stop = self._run(_STRING_BODY, at + 1)
         is_ended = stop < end and data[stop] == _QUOTE
         cut = not is_ended and self._run(_ESCAPE_BEGUN, stop) == end
-        if data.find(b"\\u", at, stop) >= 0:
+        if _UNICODE_ESCAPE.search(data, at, stop):
             self._check_surrogates(at, stop, cut)
         if is_ended:
             return stop + 1
@@ -353,11 +357,11 @@ class _Reader:
                 return
 
     def _decoded(self, start: int, stop: int) -> str:
-        token = self.data[start:stop]
-        if b"\\" in token:
-            text: str = json.loads(token.decode("utf-8"))
+        token = str(self.data[start:stop], "utf-8")
+        if "\\" in token:
+            text: str = json.loads(token)
             return text
-        return token[1:-1].decode("utf-8")
+        return token[1:-1]
 
     def _number(self, at: int, kept: bool) -> tuple[int, Any]:
         stop = self._run(_NUMBER_BEGUN, at)
@@ -365,7 +369,7 @@ class _Reader:
             if stop == self.end:
                 raise _IncompleteError
             raise _MalformedError(stop, f"a digit expected, not {self._shown(stop)}")
-        token = self.data[at:stop].decode("ascii")
+        token = str(self.data[at:stop], "ascii")
         if token.lstrip("-").isdigit():
             return stop, exact_int(token) if kept else _SKIPPED
         value = float(token)
@@ -374,7 +378,7 @@ class _Reader:
         return stop, value if kept else _SKIPPED
 
     def _literal_end(self, at: int, text: bytes) -> int:
-        found = self.data[at : min(at + len(text), self.end)]
+        found = bytes(self.data[at : min(at + len(text), self.end)])
         if found == text:
             return at + len(text)
         for index, byte in enumerate(found):
@@ -403,7 +407,7 @@ class _Reader:
         byte = self.data[at]
         if 0x20 < byte < 0x7F:
             return repr(chr(byte))
-        text = self.data[at : min(at + 4, self.end)].decode("utf-8", "ignore")
+        text = str(self.data[at : min(at + 4, self.end)], "utf-8", "ignore")
         return f"U+{ord(text[0]):04X}" if text else f"byte 0x{byte:02x}"
 
     def _unreadable(self, kind: FaultKind, index: int, message: str) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Set
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from rollout_assets.core.jsonl.blocks import block_reader, decoded
+from rollout_assets.core.jsonl.blocks import block_reader
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
-from rollout_assets.core.jsonl.lines import BLANK, CHUNK_BYTES, PADDING, Block, read_blocks
+from rollout_assets.core.jsonl.lines import CHUNK_BYTES, Block, is_blank, read_blocks
 from rollout_assets.core.jsonl.parse import parse_line
 from rollout_assets.core.jsonl.projector import PROJECTED_ROW_BYTES, TopLevelProjector
 
@@ -129,20 +129,9 @@ class LineReader:
             elif fields is not None:
                 yield make((self.number, offset, length, fields, terminated))
             else:
-                line = bytes(view[start : start + content])
+                line = view[start : start + content]
                 yield from self.exactly(Place(self.number, offset, length, terminated), line)
             start = stop
-
-    def one_line(self, block: Block, start: int, stop: int, number: int, text: bytes | None) -> Iterator[Line]:
-        """The row or the faults of one line of a block, given what the engine says of it (`Engine.feed`)."""
-        line = memoryview(block.buffer)[start:stop]
-        terminated = line[-1] == _LF
-        place = Place(number, block.offset + start, stop - start, terminated)
-        fields = None if text is None else decoded(text)
-        if fields is not None:
-            yield Row(place.line, place.offset, place.length, fields, place.terminated)
-        else:
-            yield from self.exactly(place, bytes(line[: len(line) - terminated]))
 
     def _piece(self, block: Block) -> Iterator[Line]:
         """Go on with a line that comes in pieces; its row or faults come with the last one."""
@@ -160,16 +149,18 @@ class LineReader:
     def _projected(self, place: Place, projector: TopLevelProjector) -> Iterator[Line]:
         """The row or the faults of a line that a projector has read."""
         data = projector.text()
-        rows = self._rows(bytearray(data + bytes(PADDING)), len(data)) if data else iter(())
+        rows = self._rows(bytearray(data), len(data)) if data else iter(())
         _, fields = next(rows, (0, None))
         if fields is not None:
             yield Row(place.line, place.offset, place.length, fields, place.terminated)
         else:
             yield from self.exactly(place, data, projector)
 
-    def exactly(self, place: Place, data: bytes, projector: TopLevelProjector | None = None) -> Iterator[Line]:
+    def exactly(
+        self, place: Place, data: bytes | memoryview, projector: TopLevelProjector | None = None
+    ) -> Iterator[Line]:
         """The faults of a line, then its row if it is readable; nothing if it is blank."""
-        if not data.strip(BLANK):
+        if is_blank(data):
             return
         row, faults, incomplete = parse_line(data, self._wanted)
         for kind, column, message in faults:

@@ -89,7 +89,8 @@ def read_row(
 ) -> dict[str, Any] | None:
     """The whole row that stands at a place of a file, or None when there is none.
 
-    A row of more than `PROJECTED_ROW_BYTES` is read in chunks, without the values of its `skip_keys` (records.md §6.2).
+    A row of more than `PROJECTED_ROW_BYTES`, its line feed not counted, is read in chunks, without the values of its
+    `skip_keys` (records.md §6.2).
 
     Raises:
         RunDataError: `E-FILE-REPLACED` when the file is not the one with `file_identity`; `E-UNREADABLE` when the
@@ -99,13 +100,20 @@ def read_row(
         with Path(path).open("rb") as file:
             if file_identity is not None and identity_of_file(file.fileno()) != file_identity:
                 raise file_replaced(path)
+            is_projected = skip_keys and length > PROJECTED_ROW_BYTES and _is_large(file, offset, length)
             file.seek(offset)
-            if skip_keys and length > PROJECTED_ROW_BYTES:
+            if is_projected:
                 return _projected_row(file, length, skip_keys)
             data = file.read(length)
     except OSError as error:
         raise unreadable_file(path, error) from error
     return whole_row(data.removesuffix(b"\n")) if len(data) == length else None
+
+
+def _is_large(file: BinaryIO, offset: int, length: int) -> bool:
+    """Whether a row has more bytes than `PROJECTED_ROW_BYTES`; its line feed does not count."""
+    file.seek(offset + length - 1)
+    return length - (file.read(1) == b"\n") > PROJECTED_ROW_BYTES
 
 
 def _projected_row(file: BinaryIO, length: int, skip_keys: Set[str]) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rollout_assets.core.jsonl import FaultKind, Row, guards, scan
 from rollout_assets.core.jsonl import scan as scan_function
 from rollout_assets.core.jsonl.guards import Guard
-from rollout_assets.core.jsonl.lines import PADDING
 from rollout_assets.core.jsonl.nesting import Nesting
 from rollout_assets.core.jsonl.parse import parse_line
 from rollout_assets_tests.benchmarks.bench_scan import rows_of_kind
@@ -22,12 +21,12 @@ from rollout_assets_tests.core.jsonl.reference import depth
 from rollout_assets_tests.shared_material import NEMO_GYM, needs_nemo_gym
 
 
-def doubtful(*lines: bytes, padding: bytes = b"\0") -> set[int]:
+def doubtful(*lines: bytes, padding: bytes = b"") -> set[int]:
     buffer, stops = bytearray(), []
     for line in lines:
         buffer += line + b"\n"
         stops.append(len(buffer))
-    return {number for number in Guard().doubtful_lines(buffer + padding * PADDING, stops) if number < len(lines)}
+    return Guard().doubtful_lines(buffer + padding * 64, stops)
 
 
 OVERFLOWING = [b"1e999", b"-1E+309", b"2e0308", b"1e+0000000400", b"0.5e310", b"123456e304", b"9" * 309 + b".0"]
@@ -78,9 +77,18 @@ def test_lines_that_are_not_utf8_are_named(bad: bytes, filler: str) -> None:
     assert doubtful(*lines) == {1, 3}
 
 
-@pytest.mark.parametrize("padding", [b"\xff", b"9", b"e", b"[", b"\x80"])
+@pytest.mark.parametrize("padding", [b"", b"\xff", b"9", b"e", b"[", b"\x80"])
 def test_bytes_behind_a_block_mean_nothing(padding: bytes) -> None:
     assert doubtful(b'{"a":"1e"}', '{"a":"é"}'.encode(), padding=padding) == set()
+    assert doubtful(b'{"a":"1e"}', b'{"a":1e999}', padding=padding) == {1}
+
+
+@pytest.mark.parametrize(
+    "end", [b"e", b"1e", b"1e1", b"1e+", b"1e+12", b"1e+123", b"[", b"{", b'{"', b"9" * 400, b"\xc3"]
+)
+def test_a_block_may_end_anywhere(end: bytes) -> None:
+    for line in (end, b'{"x":' + b"[{" * 300 + end):
+        assert Guard().doubtful_lines(memoryview(line), [len(line)]) <= {0}
 
 
 @pytest.mark.parametrize("levels", [510, 511, 512, 700])
@@ -127,7 +135,7 @@ def test_nesting_is_that_of_a_step_for_every_byte(text: str, sizes: list[int]) -
 @example(text='["[", {"a":[{"":1}]}]', shift=0)
 def test_no_text_is_nested_deeper_than_its_bound(text: str, shift: int) -> None:
     line = text.encode()
-    data = np.frombuffer(b"[" * shift + line + b"]" * PADDING, np.uint8)
+    data = np.frombuffer(b"[" * shift + line + b"]" * 64, np.uint8)
     assert Guard().depth_bound(data, shift, shift + len(line)) >= depth(text)
 
 
@@ -135,7 +143,7 @@ def test_the_bound_is_close_for_ordinary_objects() -> None:
     item = {"id": "a", "content": [{"type": "text", "text": "plain", "annotations": []}], "n": {}}
     code = {"id": "b", "text": 'x[1] = {"a": [2]}'}
     line = json.dumps({"output": [item] * 3000 + [code] * 100}, separators=(",", ":")).encode()
-    assert Guard().depth_bound(np.frombuffer(line + bytes(PADDING), np.uint8), 0, len(line)) <= 512
+    assert Guard().depth_bound(np.frombuffer(line + bytes(64), np.uint8), 0, len(line)) <= 512
 
 
 def exact_readings(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:

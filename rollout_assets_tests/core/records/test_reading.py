@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rollout_assets.core.jsonl import scan
 from rollout_assets.core.records import RolloutRecord, RunDataError, indexer, prepare_append, read_records, reading
 from rollout_assets_tests.core.records.runs import RUN_ID, index, legacy, load, result, write_run
 
@@ -108,6 +109,20 @@ def test_a_large_row_is_read_without_its_skipped_values(tmp_path: Path, monkeypa
     torn = start + len(text) + 1
     assert reading.read_row(path, torn, len(text) - 1, skip_keys=keys) is None
     assert reading.read_row(path, torn, len(text), skip_keys=keys) is None  # the file ends before
+
+
+@pytest.mark.parametrize(("limit", "projected"), [(24, True), (25, False), (26, False)])
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_the_line_feed_does_not_make_a_row_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, projected: bool, end: bytes
+) -> None:
+    monkeypatch.setattr(reading, "PROJECTED_ROW_BYTES", limit)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"ng_trajectory":[1,2,3]}' + end)
+    row = reading.read_row(path, 0, 25 + len(end), skip_keys={"ng_trajectory"})
+    assert row == {"ng_trajectory": None if projected else [1, 2, 3]}
+    scanned = scan(path, skip_keys={"ng_trajectory"}, whole_rows=True, projected_row_bytes=limit)
+    assert [line.fields for line in scanned] == [row]
 
 
 def test_an_index_reads_large_rows_as_it_scanned_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
