@@ -11,7 +11,7 @@ from collections.abc import Iterator, Set
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from rollout_assets.core.jsonl.blocks import block_reader
+from rollout_assets.core.jsonl.blocks import block_reader, decoded
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
 from rollout_assets.core.jsonl.lines import CHUNK_BYTES, Block, is_blank, read_blocks
@@ -132,6 +132,17 @@ class LineReader:
                 line = view[start : start + content]
                 yield from self.exactly(Place(self.number, offset, length, terminated), line)
             start = stop
+
+    def one_line(self, block: Block, start: int, stop: int, number: int, text: bytes | None) -> Iterator[Line]:
+        """The row or the faults of one line of a block, given what the engine says of it (`Engine.feed`)."""
+        line = memoryview(block.buffer)[start:stop]
+        terminated = line[-1] == _LF
+        place = Place(number, block.offset + start, stop - start, terminated)
+        fields = None if text is None else decoded(text)
+        if fields is not None:
+            yield Row(place.line, place.offset, place.length, fields, place.terminated)
+        else:
+            yield from self.exactly(place, line[: len(line) - terminated])
 
     def _piece(self, block: Block) -> Iterator[Line]:
         """Go on with a line that comes in pieces; its row or faults come with the last one."""
