@@ -1,7 +1,7 @@
 """The discovery sensor and the nightly schedules: nothing else launches runs by itself."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 import dagster as dg
@@ -11,15 +11,18 @@ from rollout_assets.automation.jobs import check_runs, compare_run, ingest_run
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.automation.settling import is_settled, settle_seconds
 from rollout_assets.comparison import MOST_TRIED
-from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover
+from rollout_assets.core.discovery import DiscoveredRun, Discovery, discover, natural_order
 from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.text import counted
 from rollout_assets.policy import Policy, RunGroups
 from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
 from rollout_assets.store import Store
 
-#: New or changed runs taken in per tick; the rest waits for the next one.
+#: New or changed runs taken in per tick, and comparisons made again; the rest waits for the next one.
 RUNS_PER_TICK = 20
+#: Things of one kind that a tick names; the check no_run_left_behind lists more.
+NAMED = 10
 
 
 @dg.sensor(
@@ -28,36 +31,40 @@ RUNS_PER_TICK = 20
     minimum_interval_seconds=60,
     description="Finds new and changed run directories below the runs root and takes them in, one Dagster run each; "
     "compares a run again when a baseline of it changed. A run is left alone until its files have rested for the "
-    "settle_seconds of the policy (60); the variable ROLLOUT_SETTLE_SECONDS overrides it.",
+    "settle_seconds of the policy (60), or its coverage says complete; the variable ROLLOUT_SETTLE_SECONDS overrides "
+    "the policy.",
 )
 def discover_runs(context: dg.SensorEvaluationContext, workspace: RolloutWorkspace) -> dg.SensorResult:
     """Request `ingest_run` for each settled run that is not taken in, and `compare_run` for outdated comparisons."""
     discovery, policy, seconds = _look(workspace)
-    store = workspace.store
-    seen = _read_cursor(context.cursor)
-    due = [
-        run
-        for run in discovery.runs
-        if run.fingerprint != seen.get(run.key) and not store.is_taken_in(run.key, run.fingerprint)
-    ]
+    store, seen = workspace.store, _read_cursor(context.cursor)
+    pending = [run for run in discovery.runs if not store.is_taken_in(run.key, run.fingerprint)]
+    outdated = _outdated_comparisons(store, policy, discovery, {run.key for run in pending})
+    wanted = {run.key: run.fingerprint for run in pending}
+    wanted |= {_compared(key): states for key, states in outdated.items()}
+    # What is done says so itself; the cursor only holds what was requested and is still on its way.
+    on_its_way = {name: state for name, state in wanted.items() if seen.get(name) == state}
+    due = [run for run in pending if run.key not in on_its_way]
     settled = [run for run in due if is_settled(run, seconds)]
-    chosen = settled[:RUNS_PER_TICK]
-    summary = _summary(discovery, waiting=len(due) - len(settled), later=len(settled) - len(chosen))
-    requests = [_ingest_request(run) for run in chosen] + _comparison_requests(store, policy, discovery, due)
-    if discovery.rejected:
+    unseen = [key for key in outdated if _compared(key) not in on_its_way]
+    chosen, again = settled[:RUNS_PER_TICK], unseen[:RUNS_PER_TICK]
+    requests = [*map(_ingest_request, chosen), *(_comparison_request(key, outdated[key]) for key in again)]
+    vanished = {*context.instance.get_dynamic_partitions(str(ROLLOUT_RUNS.name))} - {run.key for run in discovery.runs}
+    summary = _summary(
+        discovery,
+        waiting=len(due) - len(settled),
+        later=len(settled) + len(unseen) - len(requests),
+        vanished=sorted(vanished, key=natural_order),
+    )
+    if discovery.rejected or vanished:
         context.log.warning(summary)
-    # What is taken in says so itself; the cursor only holds what was requested and is still on its way.
-    on_its_way = {
-        run.key: run.fingerprint
-        for run in discovery.runs
-        if run.fingerprint == seen.get(run.key) and not store.is_taken_in(run.key, run.fingerprint)
-    }
+    requested = [*(run.key for run in chosen), *map(_compared, again)]
     return dg.SensorResult(
         skip_reason=None if requests else f"Nothing to do: {summary}",
         dynamic_partitions_requests=[ROLLOUT_RUNS.build_add_request([run.key for run in chosen])] if chosen else [],
         run_requests=requests,
         asset_events=[observation_of(run) for run in chosen],
-        cursor=json.dumps(on_its_way | {run.key: run.fingerprint for run in chosen}),
+        cursor=json.dumps(on_its_way | {name: wanted[name] for name in requested}),
     )
 
 
@@ -98,14 +105,23 @@ def _ingest_request(run: DiscoveredRun, suffix: str = "") -> dg.RunRequest:
     )
 
 
-def _comparison_requests(
-    store: Store, policy: Policy, discovery: Discovery, due: list[DiscoveredRun]
-) -> list[dg.RunRequest]:
-    """Requests for runs that are taken in themselves but one of whose baselines was taken in after the comparison."""
+def _comparison_request(key: str, states: str) -> dg.RunRequest:
+    """The same for a comparison: the states are those of its baselines."""
+    return dg.RunRequest(job_name=compare_run.name, run_key=f"{_compared(key)}:{states}", partition_key=key)
+
+
+def _compared(key: str) -> str:
+    """What the comparison of a run is called in the cursor; no run key has a colon."""
+    return f"{key}:vs"
+
+
+def _outdated_comparisons(
+    store: Store, policy: Policy, discovery: Discovery, pending: Collection[str]
+) -> dict[str, str]:
+    """Runs that are not pending, but one of whose baselines was taken in after the comparison; with its state."""
     arranged = RunGroups(policy, (run.key for run in discovery.runs))
-    waiting = {run.key for run in due}
-    requests = []
-    for key in (run.key for run in discovery.runs if run.key not in waiting):
+    found = {}
+    for key in (run.key for run in discovery.runs if run.key not in pending):
         states = [
             f"{baseline}:{store.outcomes_version(baseline)}"
             for wanted in policy.group_of(key).baselines
@@ -113,9 +129,8 @@ def _comparison_requests(
             if store.comparison_is_older_than(key, baseline)
         ]
         if states:
-            run_key = f"{key}:vs:{':'.join(dict.fromkeys(states))}"
-            requests.append(dg.RunRequest(job_name=compare_run.name, run_key=run_key, partition_key=key))
-    return requests
+            found[key] = ":".join(dict.fromkeys(states))
+    return found
 
 
 def _look(workspace: RolloutWorkspace) -> tuple[Discovery, Policy, float]:
@@ -138,9 +153,13 @@ def _read_cursor(cursor: str | None) -> dict[str, str]:
     return {str(key): str(fingerprint) for key, fingerprint in value.items()}
 
 
-def _summary(discovery: Discovery, *, waiting: int = 0, later: int = 0) -> str:
-    text = f"{len(discovery.runs)} runs found, {waiting} still being written, {later} left for the next tick"
+def _summary(discovery: Discovery, *, waiting: int = 0, later: int = 0, vanished: Sequence[str] = ()) -> str:
+    text = f"{counted(len(discovery.runs), 'run')} found, {waiting} still being written, {later} left for the next tick"
     if discovery.rejected:
-        listed = "; ".join(f"{item.path}: {item.reason}" for item in discovery.rejected[:10])
+        listed = "; ".join(f"{item.path}: {item.reason}" for item in discovery.rejected[:NAMED])
         text += f"; {len(discovery.rejected)} cannot be taken in: {listed}"
+    if vanished:
+        text += (
+            f"; {len(vanished)} vanished, restore their files or delete the partitions: {', '.join(vanished[:NAMED])}"
+        )
     return text

@@ -88,6 +88,21 @@ def test_a_run_that_is_still_being_written_waits(project: Project, monkeypatch: 
     assert requested(tick(project, waiting.cursor)) == [("ingest_run", "run")]
 
 
+def test_a_run_whose_coverage_says_complete_does_not_wait(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLOUT_SETTLE_SECONDS", "3600")
+    output = project.write_run("run", ROWS)
+    coverage = output.with_name("run_coverage.json")
+    for text in ('{"complete": false}', '{"complete"', "[]"):
+        coverage.write_text(text)
+        assert requested(tick(project)) == [], text
+    coverage.write_text('{"complete": true}')
+    assert requested(tick(project)) == [("ingest_run", "run")]
+    # A resume writes again: the coverage is that of before.
+    later = coverage.stat().st_mtime + 1
+    os.utime(output, (later, later))
+    assert requested(tick(project)) == []
+
+
 def test_the_policy_says_how_long_files_must_rest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROLLOUT_SETTLE_SECONDS")
     project.write_run("run", ROWS)
@@ -115,6 +130,17 @@ def test_work_per_tick_is_bounded_and_the_rest_comes_later(project: Project) -> 
 def test_a_cursor_that_is_none_starts_over(project: Project, cursor: str) -> None:
     project.write_run("run", ROWS)
     assert requested(tick(project, cursor)) == [("ingest_run", "run")]
+
+
+def test_a_run_that_vanished_is_named_in_the_tick(project: Project) -> None:
+    output = project.write_run("math/step-1/rollouts", ROWS)
+    project.write_run("math/step-2/rollouts", ROWS)
+    for key in ("math/step-1/rollouts", "math/step-2/rollouts"):
+        assert project.run(key).success
+    output.unlink()
+    message = (tick(project).skip_reason or dg.SkipReason("")).skip_message or ""
+    assert message.startswith("Nothing to do: 1 run found")
+    assert message.endswith("1 vanished, restore their files or delete the partitions: math/step-1/rollouts")
 
 
 def test_a_run_that_vanished_leaves_the_cursor(project: Project) -> None:
@@ -169,6 +195,23 @@ def test_a_comparison_is_requested_again_when_its_baseline_was_taken_in_later(pr
     assert requested(result) == [("compare_run", "math/step-2/rollouts")]
     assert project.run("math/step-2/rollouts", job="compare_run").success
     assert requested(tick(project, result.cursor)) == []
+
+
+def test_comparisons_per_tick_are_bounded_and_the_rest_comes_later(project: Project) -> None:
+    (project.root / "policy.yaml").write_text("groups: [{name: all, runs: '**', baseline: first}]")
+    keys = [f"run-{number}" for number in range(RUNS_PER_TICK + 3)]
+    for key in keys:
+        project.write_run(key, ROWS)
+        assert project.run(key).success
+    assert project.run(keys[0]).success  # the baseline of all others
+    first = tick(project)
+    second = tick(project, first.cursor)
+    third = tick(project, second.cursor)
+    assert requested(first) == [("compare_run", key) for key in keys[1 : RUNS_PER_TICK + 1]]
+    assert requested(second) == [("compare_run", key) for key in keys[RUNS_PER_TICK + 1 :]]
+    assert requested(third) == []
+    assert project.run(keys[0]).success  # once more
+    assert requested(tick(project, third.cursor)) == requested(first)
 
 
 def test_a_change_of_any_baseline_refreshes_a_comparison_once(project: Project) -> None:
