@@ -851,16 +851,19 @@ static Object *build_object(Engine *engine, PyObject *members)
     Object *object = PyMem_RawCalloc(1, sizeof(Object));
     Py_ssize_t count = PyTuple_Check(members) ? PyTuple_GET_SIZE(members) : MEMBERS + 1;
     if (!object || count > MEMBERS) {
-        PyErr_SetString(PyExc_ValueError, "a tuple of at most 64 members is wanted");
+        PyErr_SetString(PyExc_ValueError, "expected a tuple of at most 64 members");
         goto failed;
     }
     memset(object->slots, 0xFF, sizeof object->slots);
     for (Py_ssize_t i = 0; i < count; i++) {
         Member *member = object->members + object->count++;
         int kept, unique;
-        PyObject *inside;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(members, i), "y#ppO", &member->key, &member->length, &kept, &unique,
-                              &inside))
+        PyObject *inside, *given = PyTuple_GET_ITEM(members, i);
+        if (!PyTuple_Check(given)) {
+            PyErr_SetString(PyExc_TypeError, "expected a tuple for each member");
+            goto failed;
+        }
+        if (!PyArg_ParseTuple(given, "y#ppO", &member->key, &member->length, &kept, &unique, &inside))
             goto failed;
         member->unique = unique;
         member->field = -1;
