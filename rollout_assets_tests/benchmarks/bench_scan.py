@@ -5,6 +5,7 @@ Run: python -m rollout_assets_tests.benchmarks.bench_scan [--mb N] [--rounds N] 
 Kinds of files, written to a temporary folder:
     A   rows of about 2 kB
     B   rows of about 180 kB, by bytes half token ids, a quarter log probabilities, a quarter transcript
+    C   rows of about 100 MB, of the same mix
     D   a mix of 1 kB to a tenth of the file
     R   the real rollouts of NeMo Gym beside the checkout, over and over; left out where they are absent
 
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 
 import orjson
@@ -71,63 +72,85 @@ WORDS = [
 ]
 
 
-def words(rng: random.Random, count: int) -> str:
-    return " ".join(rng.choices(WORDS, k=count))
+class Producer:
+    """Makes rows like those of a run: every row its own, four rollouts to a task, which share its input."""
 
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+        # A slice of a long text is as good as one of its own, and made at once.
+        self._text = " ".join(self._random.choices(WORDS, k=200_000))
+        self._input: list[dict[str, str]] = []
 
-def row(rng: random.Random, index: int, text_words: int, tokens: int) -> dict[str, object]:
-    """One rollout; `tokens` token ids, and log probabilities for a fifth as many."""
-    message = {
-        "id": f"msg_{rng.getrandbits(128):032x}",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": words(rng, text_words), "annotations": []}],
-    }
-    if tokens:
-        message["prompt_token_ids"] = [rng.randrange(150_000) for _ in range(tokens // 2)]
-        message["generation_token_ids"] = [rng.randrange(150_000) for _ in range(tokens // 2)]
-        message["generation_log_probs"] = [-(rng.random() ** 12) * 9 for _ in range(tokens // 5)]
-    call = {
-        "id": f"fc_{rng.getrandbits(96):024x}",
-        "type": "function_call",
-        "name": "run",
-        "arguments": '{"cmd": "ls"}',
-    }
-    return {
-        "_ng_task_index": index // 4,
-        "_ng_rollout_index": index % 4,
-        "_ng_attempt_index": 0,
-        "_ng_run_id": "a" * 32,
-        "agent_ref": {"type": "responses_api_agents", "name": "simple_agent"},
-        "responses_create_params": {"input": [{"role": "user", "content": words(rng, 60)}], "tools": []},
-        "response": {
-            "id": f"resp_{rng.getrandbits(128):032x}",
-            "object": "response",
-            "model": "policy",
-            "metadata": None,
-            "output": [call, message],
-            "usage": {"input_tokens": 311, "output_tokens": tokens, "total_tokens": 311 + tokens},
-        },
-        "reward": rng.choice((0.0, 1.0, 0.25)),
-        "mask_sample": False,
-    }
+    def _words(self, count: int) -> str:
+        start, size = self._random.randrange(100_000), 5 * count
+        while start + size > len(self._text):
+            self._text += self._text
+        return self._text[start : start + size]
+
+    def row(self, index: int, text_words: int, tokens: int) -> dict[str, object]:
+        """One rollout; `tokens` token ids, and log probabilities for a fifth as many."""
+        rng = self._random
+        if index % 4 == 0:
+            self._input = [{"role": "user", "content": self._words(60)}]
+        message: dict[str, object] = {
+            "id": f"msg_{rng.getrandbits(128):032x}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": self._words(text_words), "annotations": []}],
+        }
+        if tokens:
+            message["prompt_token_ids"] = [rng.randrange(150_000) for _ in range(tokens // 2)]
+            message["generation_token_ids"] = [rng.randrange(150_000) for _ in range(tokens // 2)]
+            message["generation_log_probs"] = [-(rng.random() ** 12) * 9 for _ in range(tokens // 5)]
+        call = {
+            "id": f"fc_{rng.getrandbits(96):024x}",
+            "type": "function_call",
+            "name": "run",
+            "arguments": '{"cmd": "ls"}',
+        }
+        written = rng.randrange(4_000)
+        return {
+            "_ng_task_index": index // 4,
+            "_ng_rollout_index": index % 4,
+            "_ng_attempt_index": 0,
+            "_ng_run_id": "a" * 32,
+            "agent_ref": {"type": "responses_api_agents", "name": "simple_agent"},
+            "responses_create_params": {"input": self._input, "tools": []},
+            "response": {
+                "id": f"resp_{rng.getrandbits(128):032x}",
+                "object": "response",
+                "model": "policy",
+                "metadata": None,
+                "output": [call, message],
+                "usage": {"input_tokens": 311, "output_tokens": written, "total_tokens": 311 + written},
+            },
+            "reward": rng.choice((0.0, 1.0, 0.25)),
+            "mask_sample": False,
+            "elapsed_seconds": round(rng.random() * 90, 3),
+        }
 
 
 def rows_of_kind(kind: str, size: int) -> Iterator[bytes]:
     """The lines of a file of about `size` bytes, without end."""
-    rng = random.Random(kind)
+    make = Producer(kind).row
     if kind == "R":
         real = [line for path in sorted(NEMO_GYM.glob("*/rollouts.jsonl")) for line in path.read_bytes().split(b"\n")]
         yield from cycle(line for line in real if line.startswith(b"{"))
-    # Writing rows is slower than reading them: a few are made and used again and again.
     elif kind == "A":
-        yield from cycle([orjson.dumps(row(rng, index, 130, 0)) for index in range(500)])
-    elif kind == "B":
-        yield from cycle([orjson.dumps(row(rng, index, 9_000, 16_000)) for index in range(40)])
+        yield from (orjson.dumps(make(index, 200, 0)) for index in count())
     else:
-        scales = [1, 1, 1, 3, 10, 30, 100, 300, max(1, size // 20_000), max(1, size // 10_000)]
-        yield from cycle([orjson.dumps(row(rng, index, 45 * n, 80 * n)) for index, n in enumerate(scales)])
+        if kind == "B":
+            rows = [make(index, 9_000, 13_000) for index in range(40)]
+        elif kind == "C":
+            rows = [make(index, 5_000_000, 7_500_000) for index in range(2)]
+        else:
+            scales = [1, 1, 1, 3, 10, 30, 100, 300, max(1, size // 20_000), max(1, size // 10_000)]
+            rows = [make(index, 45 * n, 80 * n) for index, n in enumerate(scales)]
+        # Writing such rows is slower than reading them: a few are made, and used again and again under other indices.
+        tails = [orjson.dumps(row).split(b",", 2)[2] for row in rows]
+        for index in count():
+            yield b'{"_ng_task_index":%d,"_ng_rollout_index":%d,%s' % (index // 4, index % 4, tails[index % len(tails)])
 
 
 def write_file(path: Path, kind: str, size: int) -> None:

@@ -421,6 +421,7 @@ typedef struct {
     int64_t *places; /* line, offset, length of each row that was fed */
     Py_ssize_t rows, rows_capacity;
     size_t held;
+    bool busy; /* a thread reads a block without holding the interpreter's lock */
 } Engine;
 
 static inline unsigned key_hash(Place key, Py_ssize_t length)
@@ -576,9 +577,10 @@ static PyObject *projected_text(Engine *engine)
     return text;
 }
 
-static PyObject *odd_line(Engine *engine, Judgment judgment)
+static PyObject *busy_error(void)
 {
-    return judgment == VOUCHED_FOR ? projected_text(engine) : Py_NewRef(Py_None);
+    PyErr_SetString(PyExc_RuntimeError, "an engine serves one thread at a time");
+    return NULL;
 }
 
 PyDoc_STRVAR(lines_doc,
@@ -592,11 +594,17 @@ static PyObject *engine_lines(Engine *engine, PyObject *arguments)
     Py_ssize_t length;
     if (!PyArg_ParseTuple(arguments, "y*n", &buffer, &length))
         return NULL;
+    if (engine->busy) {
+        PyBuffer_Release(&buffer);
+        return busy_error();
+    }
     PyObject *lines = PyList_New(0);
     Place start = buffer.buf, end = start + (length < buffer.len ? length : buffer.len), p = start;
     while (lines && p < end) {
         Judgment judgment = read_line(engine, p, end, &p);
-        PyObject *text = judgment == BLANK ? PyBytes_FromStringAndSize(NULL, 0) : odd_line(engine, judgment);
+        PyObject *text = judgment == DOUBTFUL ? Py_NewRef(Py_None)
+                         : judgment == BLANK  ? PyBytes_FromStringAndSize(NULL, 0)
+                                              : projected_text(engine);
         PyObject *line = text ? Py_BuildValue("nN", (Py_ssize_t)(p - start), text) : NULL;
         if (!line || PyList_Append(lines, line) < 0)
             Py_CLEAR(lines);
@@ -770,28 +778,43 @@ static PyObject *engine_feed(Engine *engine, PyObject *arguments)
     long long offset, line;
     if (!PyArg_ParseTuple(arguments, "y*nLL", &buffer, &length, &offset, &line))
         return NULL;
+    if (engine->busy) {
+        PyBuffer_Release(&buffer);
+        return busy_error();
+    }
+    engine->busy = true;
     PyObject *left_out = PyList_New(0);
     Place start = buffer.buf, end = start + (length < buffer.len ? length : buffer.len), p = start;
     Py_ssize_t count = 0;
-    while (left_out && p < end) {
+    bool failed = !left_out;
+    /* Other threads run meanwhile, which read other blocks with engines of their own. */
+    Py_BEGIN_ALLOW_THREADS
+    for (; !failed && p < end; count++) {
         Place from = p;
         Judgment judgment = read_line(engine, p, end, &p);
+        if (judgment == BLANK)
+            continue;
         if (judgment == VOUCHED_FOR && is_ordinary(engine)) {
-            if (!put_row(engine, line + count, offset + (from - start), p - from)) {
-                Py_CLEAR(left_out);
-                PyErr_NoMemory();
-            }
-        } else if (judgment != BLANK) {
-            PyObject *text = odd_line(engine, judgment);
+            if (put_row(engine, line + count, offset + (from - start), p - from))
+                continue;
+            Py_BLOCK_THREADS
+            PyErr_NoMemory();
+            failed = true;
+        } else {
+            Py_BLOCK_THREADS
+            PyObject *text = judgment == VOUCHED_FOR ? projected_text(engine) : Py_NewRef(Py_None);
             PyObject *odd = text ? Py_BuildValue("nnnN", count, (Py_ssize_t)(from - start), (Py_ssize_t)(p - start), text)
                                  : NULL;
-            if (!odd || PyList_Append(left_out, odd) < 0)
-                Py_CLEAR(left_out);
+            failed = !odd || PyList_Append(left_out, odd) < 0;
             Py_XDECREF(odd);
         }
-        count++;
+        Py_UNBLOCK_THREADS
     }
+    Py_END_ALLOW_THREADS
+    engine->busy = false;
     PyBuffer_Release(&buffer);
+    if (failed)
+        Py_CLEAR(left_out);
     return left_out ? Py_BuildValue("nN", count, left_out) : NULL;
 }
 
@@ -804,6 +827,8 @@ PyDoc_STRVAR(take_doc,
 static PyObject *engine_take(Engine *engine, PyObject *unused)
 {
     (void)unused;
+    if (engine->busy)
+        return busy_error();
     PyObject *fields = PyList_New(engine->field_count);
     for (int i = 0; fields && i < engine->field_count; i++) {
         Column *column = engine->columns + i;
