@@ -7,6 +7,7 @@
 | `ROLLOUT_STORE_ROOT` | `<home>/store` | where tables, verdicts and reports go; may be a URL: `s3://…` |
 | `ROLLOUT_POLICY` | `<home>/policy.yaml` | the policy file; may be absent |
 | `DAGSTER_HOME` | `<home>/dagster` (set by our commands) | Dagster's own state |
+| `ROLLOUT_WORKERS` | the usable cores | processes that scan one run side by side; 1 starts none |
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upath import UPath
+
+from rollout_assets.core.errors import RunDataError
 
 
 @dataclass(frozen=True)
@@ -61,3 +64,18 @@ class Settings:
 def store_place(text: str) -> Path | UPath:
     """Where a store lies: an absolute local path, or a place on the file system of fsspec that a URL names."""
     return UPath(text) if "://" in text else Path(text).absolute()
+
+
+def worker_count(environment: Mapping[str, str] = os.environ) -> int:
+    """How many processes may scan one run: `ROLLOUT_WORKERS`, or the cores that this process may use.
+
+    Raises:
+        RunDataError: `E-SETTING` when the variable is no whole number above 0.
+    """
+    text = environment.get("ROLLOUT_WORKERS")
+    if not text:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not (text.isascii() and text.isdigit() and int(text)):
+        reason = f"ROLLOUT_WORKERS is {text!r}; set it to the number of processes that may scan a run, 1 or more"
+        raise RunDataError("E-SETTING", reason)
+    return int(text)

@@ -4,6 +4,7 @@ Layout below the store root, `<key>` being the run key:
 
 ```
 <table>/<key>.parquet     the tables of `tables.py`
+index_state/<key>.json    how far the files of a run are indexed (`indexing.state`)
 verdicts/<key>.json       whether the run may be used downstream, and for which state of its files
 coverage/<key>.json       what the run covers, where that is known
 reports/<key>/…           comparison reports as Markdown, text and JSON
@@ -46,13 +47,15 @@ class Verdict:
     """Whether a run may be used downstream.
 
     `indexing` is written before a run is read and replaced afterwards: a killed process leaves it, and the guard then
-    refuses the run until it is indexed again. `fingerprint` names the state of the files that was read.
+    refuses the run until it is indexed again. `fingerprint` names the state of the files that was read, `output` the
+    results file among them.
     """
 
     state: State
     fingerprint: str
     reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    output: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class Store:
     def coverage_path(self, key: str) -> Path | UPath:
         """Where the coverage of a run lies."""
         return self.root / "coverage" / f"{key}.json"
+
+    def index_state_path(self, key: str) -> Path | UPath:
+        """Where the store remembers how far the files of a run are indexed."""
+        return self.root / "index_state" / f"{key}.json"
 
     def report_path(self, key: str, baseline: str, ending: str) -> Path | UPath:
         """Where the report of a run against a baseline lies: no run key has a `~`, so no two share a file."""
@@ -135,7 +142,9 @@ class Store:
         path = self._verdict_path(key)
         try:
             value = json.loads(path.read_bytes())
-            return Verdict(value["state"], value["fingerprint"], value["reason"], value["counts"])
+            return Verdict(
+                value["state"], value["fingerprint"], value["reason"], value["counts"], value.get("output", "")
+            )
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -149,11 +158,14 @@ class Store:
             "fingerprint": verdict.fingerprint,
             "reason": verdict.reason,
             "counts": dict(verdict.counts),
+            "output": verdict.output,
         }
         write_json(self._verdict_path(key), value)
 
     def block(self, key: str, reason: str, verdict: Verdict | None = None) -> None:
         """Block a run, and remove what was made of an earlier state of it: tables after the index, coverage, reports.
+
+        The next index of the run is made anew, whatever was appended.
 
         Args:
             key: The run.
@@ -163,6 +175,7 @@ class Store:
         verdict = verdict or self.verdict(key)
         if verdict is None:
             return
+        self.index_state_path(key).unlink(missing_ok=True)
         for table in DOWNSTREAM_TABLES:
             self.table_path(table, key).unlink(missing_ok=True)
         self.coverage_path(key).unlink(missing_ok=True)

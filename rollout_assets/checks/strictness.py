@@ -1,6 +1,6 @@
 """The two strictness checks of an index: is every line sound JSON, and is every reward a number or null.
 
-The verdict is pure: it is read off what the scan found, so a file is read once.
+What they say is decided in `indexing.strictness`, from what the scan found, so a file is read once.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from rollout_assets.checks.partitioned import check_result, partitioned_check
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
 from rollout_assets.core.records.paths import File
-from rollout_assets.core.text import counted
-from rollout_assets.indexing import REWARD_FAULTS, IndexSummary
+from rollout_assets.indexing import IndexSummary, strictness
 from rollout_assets.policy import Severity
 
 #: Characters of an excerpt shown in the table of places; `producer_faults` holds all of it.
 SHOWN_EXCERPT = 24
 
 JSONL_STRICT = partitioned_check(
-    "jsonl_strict",
+    strictness.JSONL_STRICT,
     "record_index",
     blocking=True,
     description="Every line of the results file and the sidecar is one JSON object in UTF-8, without duplicate keys "
@@ -31,7 +30,7 @@ JSONL_STRICT = partitioned_check(
     "with them.",
 )
 REWARD_STRICT = partitioned_check(
-    "reward_strict",
+    strictness.REWARD_STRICT,
     "record_index",
     blocking=True,
     description="Every `reward` is a number or null. A boolean, string, list or object blocks everything downstream of "
@@ -39,12 +38,12 @@ REWARD_STRICT = partitioned_check(
 )
 
 
+_SPECS = {spec.name: spec for spec in (JSONL_STRICT, REWARD_STRICT)}
+
+
 def judge(summary: IndexSummary, key: str, severities: Mapping[FaultKind, Severity]) -> list[dg.AssetCheckResult]:
     """The results of both checks for one run, with the severities of its policy."""
-    return [
-        _result(JSONL_STRICT, summary, key, severities, frozenset(FaultKind) - REWARD_FAULTS),
-        _result(REWARD_STRICT, summary, key, severities, REWARD_FAULTS),
-    ]
+    return [_result(judgment) for judgment in strictness.judge(summary, key, severities)]
 
 
 def blocking_reason(results: list[dg.AssetCheckResult]) -> str | None:
@@ -53,55 +52,16 @@ def blocking_reason(results: list[dg.AssetCheckResult]) -> str | None:
     return "; ".join(f"{result.check_name}: {result.description}" for result in failed) or None
 
 
-def _result(
-    spec: dg.AssetCheckSpec,
-    summary: IndexSummary,
-    key: str,
-    severities: Mapping[FaultKind, Severity],
-    kinds: frozenset[FaultKind],
-) -> dg.AssetCheckResult:
-    counts = {kind: number for kind, number in summary.counts.items() if kind in kinds}
-    told = {kind: number for kind, number in counts.items() if severities[kind] != "ignore"}
-    blocks = any(severities[kind] == "error" for kind in told)
-    # What blocks comes first: the table shows a few dozen.
-    faults = sorted(
-        ((file, fault) for file, fault in summary.faults if fault.kind in told),
-        key=lambda found: severities[found[1].kind] != "error",
-    )
-    rows, total, ignored = summary.rows.total(), sum(told.values()), sum(counts.values()) - sum(told.values())
-    if told:
-        description = _describe(told, faults[0][1], blocks=blocks)
-    elif not rows and not counts and spec is JSONL_STRICT:
-        blocks = True
-        description = f"Run {key!r} holds no row yet. Wait until its producer has saved one, or remove it."
-    else:
-        description = f"All {rows} rows are sound."
-    if ignored:
-        description += f" The policy ignores {counted(ignored, 'fault')} that producer_faults lists."
+def _result(judgment: strictness.Judgment) -> dg.AssetCheckResult:
+    warns = not judgment.passed and not judgment.blocks
     return check_result(
-        spec,
-        description,
-        passed=not told and not blocks,
-        severity=dg.AssetCheckSeverity.ERROR if blocks or not told else dg.AssetCheckSeverity.WARN,
-        metadata={
-            "rows": rows,
-            "faults": total,
-            **({"ignored_faults": ignored} if ignored else {}),
-            **{f"faults_{kind}": number for kind, number in counts.items()},
-        },
-        places=[place(file, fault) for file, fault in faults],
+        _SPECS[judgment.rule],
+        judgment.description,
+        passed=judgment.passed,
+        severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
+        metadata=judgment.figures,
+        places=[place(file, fault) for file, fault in judgment.faults],
     )
-
-
-def _describe(counts: Mapping[FaultKind, int], first: Fault, *, blocks: bool) -> str:
-    total = sum(counts.values())
-    kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
-    place = f"{first.path}:{first.line} (byte {first.byte}): {first.message}"
-    if blocks:
-        advice = "Mend the producer or the file, then materialize record_index again; nothing downstream runs before."
-    else:
-        advice = "The run goes on: such rows are masked or left out by rule."
-    return f"{counted(total, 'fault')} ({kinds}). First: {place}. {advice}"
 
 
 def place(file: File, fault: Fault) -> dict[str, Any]:

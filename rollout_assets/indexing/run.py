@@ -1,108 +1,256 @@
-"""Indexing a whole run: one pass, one batch of rows in memory, written in row groups as the scan goes on."""
+"""Indexing a whole run: its files in their order, one batch of rows in memory, written in row groups as it goes on."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rollout_assets.core.discovery import DiscoveredRun
+from rollout_assets.core.errors import unreadable_file
 from rollout_assets.core.files import written_beside
-from rollout_assets.core.jsonl import Fault, FaultKind
+from rollout_assets.core.jsonl import FaultKind
 from rollout_assets.core.records.paths import File
 from rollout_assets.core.run_scan import files_of_run
-from rollout_assets.indexing.batches import read_range, table_of
+from rollout_assets.indexing.faults import IndexSummary, summarize
+from rollout_assets.indexing.grow import parquet_writer
+from rollout_assets.indexing.pieces import Advance, scan_pieces
+from rollout_assets.indexing.ranges import Range, end_of_last_line
+from rollout_assets.indexing.state import FileMark, digest_of
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
 
-ROWS_PER_GROUP = 50_000
-#: Faults of each kind kept for messages and metadata; all of them are in the table.
-KEPT_FAULTS = 30
+ROWS_PER_GROUP: Final = 50_000
+#: A table that grew again and again is written anew once it has this many row groups more than it needs: a reader
+#: opens each of them.
+SPARE_ROW_GROUPS: Final = 30
 
 #: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
 REWARD_FAULTS = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
+_FILES: Final[tuple[File, File]] = ("output", "failures")
 
 
-@dataclass
-class IndexSummary:
-    """What an indexing pass found. `faults` holds the first of each kind, `counts` all."""
+@dataclass(frozen=True)
+class Earlier:
+    """An index that holds the first lines of the files of a run, up to `FileMark.indexed_end` and a tail.
 
-    rows: Counter[str] = field(default_factory=Counter)
-    counts: Counter[FaultKind] = field(default_factory=Counter)
-    faults: list[tuple[File, Fault]] = field(default_factory=list)
+    Attributes:
+        records: Its table `record_index`.
+        faults: Its table `producer_faults`.
+        marks: How far each file is in it.
+    """
 
-    def add_fault(self, file: File, fault: Fault) -> None:
-        """Count a fault and keep it if it is among the first of its kind."""
-        self.counts[fault.kind] += 1
-        if self.counts[fault.kind] <= KEPT_FAULTS:
-            self.faults.append((file, fault))
+    records: Path
+    faults: Path
+    marks: Mapping[File, FileMark]
 
 
-def index_run(run: DiscoveredRun, records_path: Path, faults_path: Path) -> IndexSummary:
+@dataclass(frozen=True)
+class IndexedRun:
+    """An index that was made.
+
+    Attributes:
+        summary: What it holds.
+        marks: How far each file is in it.
+        scanned: The bytes of each file that were read for it.
+    """
+
+    summary: IndexSummary
+    marks: Mapping[File, FileMark]
+    scanned: Mapping[File, int]
+
+
+def index_run(
+    run: DiscoveredRun,
+    records_path: Path,
+    faults_path: Path,
+    *,
+    workers: int = 1,
+    earlier: Earlier | None = None,
+    advance: Advance = lambda _: None,
+) -> IndexedRun:
     """Scan the output and the sidecar of a run and write its two tables, each whole or not at all.
+
+    The result is the same for any number of workers, and with or without an earlier index. What is appended to a file
+    while it is read is left out.
 
     Args:
         run: The run; its files are only read.
         records_path: Where the table `record_index` goes.
         faults_path: Where the table `producer_faults` goes.
+        workers: Processes to scan with, at most.
+        earlier: An index of the same files to go on from; what it holds is not read again.
+        advance: Told how many more bytes were scanned, by one thread at a time.
 
     Raises:
-        RunDataError: `E-UNREADABLE` when a file cannot be opened or read. Bad content never raises.
+        RunDataError: `E-UNREADABLE` when a file cannot be opened or read; `E-WORKER` when a worker process died. Bad
+            content never raises.
     """
-    summary = IndexSummary()
+    marks = {} if earlier is None else earlier.marks
+    counts = {file: _Count(file, path, marks.get(file)) for file, path in files_of_run(run.output)}
+    wanted = [Range(file, count.path, count.start, count.size) for file, count in counts.items()]
+    lines_before = {file: count.lines_before for file, count in counts.items()}
+    records_path.parent.mkdir(parents=True, exist_ok=True)
     with (
-        _table_writer(RECORD_INDEX, records_path) as add_records,
-        _table_writer(PRODUCER_FAULTS, faults_path) as add_faults,
+        _growing(RECORD_INDEX, records_path, None if earlier is None else earlier.records, counts, "rows") as records,
+        _growing(PRODUCER_FAULTS, faults_path, None if earlier is None else earlier.faults, counts, "faults") as faults,
     ):
-        for file, path in files_of_run(run.output):
-            for batch in read_range(file, path):
-                summary.rows[file] += len(batch.records)
-                for fault in batch.faults:
-                    summary.add_fault(file, fault)
-                add_records(batch.records)
-                add_faults(fault_table(file, batch.faults))
-    return summary
-
-
-def fault_table(file: File, faults: Sequence[Fault]) -> pa.Table:
-    """The table `producer_faults` of some faults."""
-    return table_of(PRODUCER_FAULTS, PRODUCER_FAULTS.schema.names, [_fault_record(file, fault) for fault in faults])
-
-
-def _fault_record(file: File, fault: Fault) -> tuple[Any, ...]:
-    """The values of a fault in the order of `PRODUCER_FAULTS`."""
-    return (
-        file,
-        fault.line,
-        fault.offset,
-        fault.length,
-        fault.column,
-        str(fault.kind),
-        fault.message,
-        fault.excerpt,
+        pieces = scan_pieces(wanted, lines_before, workers=workers, folder=records_path.parent, advance=advance)
+        piece = next(pieces, None)
+        for file in _FILES:
+            records.carry_over(file)
+            faults.carry_over(file)
+            while piece is not None and piece.file == file:
+                counts[file].add(piece.records, piece.faults, piece.lines)
+                records.add(piece.records)
+                faults.add(piece.faults)
+                piece = next(pieces, None)
+    rows = {file: count.rows + count.tail_rows for file, count in counts.items()}
+    paths = {file: count.path for file, count in counts.items()}
+    return IndexedRun(
+        summarize(rows, faults_path, paths),
+        {file: count.mark() for file, count in counts.items()},
+        {whole.file: whole.stop - whole.start for whole in wanted},
     )
 
 
+class _Count:
+    """What is counted of one file while it is indexed; it begins with what an earlier index holds."""
+
+    def __init__(self, file: File, path: Path, mark: FileMark | None) -> None:
+        self.file, self.path, self.earlier = file, path, mark
+        try:
+            self._status = path.stat()
+        except OSError as error:
+            raise unreadable_file(path, error) from error
+        self.size = self._status.st_size
+        self.start, self.lines_before = (0, 0) if mark is None else (mark.indexed_end, mark.lines)
+        self.rows, self.faults = (0, 0) if mark is None else (mark.rows, mark.faults)
+        self.tail_rows = self.tail_faults = 0
+        self._end = max(self.start, end_of_last_line(path, self.size))
+        self._lines = self.lines_before
+
+    @property
+    def grows(self) -> bool:
+        """Whether there is something to scan."""
+        return self.size > self.start
+
+    def add(self, records: pa.Table, faults: pa.Table, lines: int) -> None:
+        """Count what some lines hold."""
+        tail_rows, tail_faults = _behind(records, self._end), _behind(faults, self._end)
+        self.rows += len(records) - tail_rows
+        self.faults += len(faults) - tail_faults
+        self.tail_rows += tail_rows
+        self.tail_faults += tail_faults
+        self._lines = lines
+
+    def mark(self) -> FileMark:
+        """How far the file is indexed."""
+        status = self._status
+        try:
+            digest = digest_of(self.path, self._end)
+        except OSError as error:
+            raise unreadable_file(self.path, error) from error
+        return FileMark(
+            path=os.fspath(self.path),
+            device=status.st_dev,
+            inode=status.st_ino,
+            size=self.size,
+            mtime_ns=status.st_mtime_ns,
+            indexed_end=self._end,
+            lines=self._lines - (self.size > self._end),
+            rows=self.rows,
+            faults=self.faults,
+            tail_rows=self.tail_rows,
+            tail_faults=self.tail_faults,
+            digest=digest,
+        )
+
+
+def _behind(table: pa.Table, offset: int) -> int:
+    """How many rows of a table stand behind a place of the file."""
+    return pc.sum(pc.greater_equal(table["offset"], offset)).as_py() or 0
+
+
+@dataclass
+class _GrowingTable:
+    """A table that is written in row groups as they fill up.
+
+    Attributes:
+        write: Writes one row group.
+        old: A table whose rows before the ends of `marks` are carried over.
+        marks: Those ends.
+    """
+
+    write: Callable[[pa.Table], None]
+    schema: pa.Schema
+    old: Path | None
+    marks: Mapping[File, FileMark]
+    waiting: list[pa.Table] = field(default_factory=list)
+    rows_waiting: int = 0
+
+    def carry_over(self, file: File) -> None:
+        """Add the rows of a file that the old table holds."""
+        if self.old is None or file not in self.marks:
+            return
+        with pq.ParquetFile(self.old) as old:
+            for number in range(old.num_row_groups):
+                rows = old.read_row_group(number)
+                before = pc.less(rows["offset"], self.marks[file].indexed_end)
+                self.add(rows.filter(pc.and_(pc.equal(rows["file"], file), before)))
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows."""
+        if len(rows):
+            self.waiting.append(rows)
+            self.rows_waiting += len(rows)
+            if self.rows_waiting >= ROWS_PER_GROUP:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if self.waiting:
+            self.write(pa.concat_tables(self.waiting).unify_dictionaries().combine_chunks())
+            self.waiting.clear()
+            self.rows_waiting = 0
+
+
 @contextmanager
-def _table_writer(table: Table, path: Path) -> Iterator[Callable[[pa.Table], None]]:
-    """Give a function that adds rows to a table; full row groups are written as they fill up."""
-    waiting: list[pa.Table] = []
-    with written_beside(path) as temporary, pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer:
+def _growing(
+    table: Table, path: Path, old: Path | None, counts: Mapping[File, _Count], counted: str
+) -> Iterator[_GrowingTable]:
+    """A table that begins with what an old one holds: behind its row groups where that gives the right order.
 
-        def add(rows: pa.Table) -> None:
-            waiting.append(rows)
-            if sum(map(len, waiting)) >= ROWS_PER_GROUP:
-                write()
+    Args:
+        table: Which table.
+        path: Where it goes.
+        old: The old one, if there is one to go on from.
+        counts: The files of the run, at their beginning.
+        counted: What a `FileMark` calls the rows of this table.
+    """
+    marks = {file: count.earlier for file, count in counts.items() if count.earlier is not None}
+    behind = None if old is None or _must_be_rewritten(old, counts, counted) else old
+    with written_beside(path) as temporary, parquet_writer(temporary, table.schema, behind=behind) as write:
+        growing = _GrowingTable(write, table.schema, old if behind is None else None, marks)
+        yield growing
+        growing.flush()
 
-        def write() -> None:
-            writer.write_table(pa.concat_tables(waiting).unify_dictionaries().combine_chunks())
-            waiting.clear()
 
-        add(table.schema.empty_table())
-        yield add
-        write()
+def _must_be_rewritten(old: Path, counts: Mapping[File, _Count], counted: str) -> bool:
+    """Whether new rows do not simply come behind those of an old table: its rows are in the order of a whole scan."""
+    marks = {file: count.earlier for file, count in counts.items() if count.earlier is not None}
+    if any(getattr(mark, f"tail_{counted}") for mark in marks.values()):
+        return True
+    sidecar = marks.get("failures")
+    if counts["output"].grows and sidecar is not None and getattr(sidecar, counted):
+        return True
+    with pq.ParquetFile(old) as file:
+        needed: int = file.metadata.num_rows // ROWS_PER_GROUP
+        groups: int = file.num_row_groups
+        return groups > needed + SPARE_ROW_GROUPS

@@ -5,16 +5,20 @@ from pathlib import Path
 import dagster as dg
 
 from rollout_assets.policy import Policy, load_policy
-from rollout_assets.settings import Settings, store_place
+from rollout_assets.settings import Settings, store_place, worker_count
 from rollout_assets.store import Store
 
 
 class RolloutWorkspace(dg.ConfigurableResource["RolloutWorkspace"]):
-    """Paths of the runs root, the store root (or its URL) and the policy file. Empty means: as the environment says."""
+    """Paths of the runs root, the store root (or its URL) and the policy file, and processes that scan one run.
+
+    Empty, or 0 processes, means: as the environment says.
+    """
 
     runs_root: str = ""
     store_root: str = ""
     policy_file: str = ""
+    workers: int = 0
 
     @property
     def settings(self) -> Settings:
@@ -32,6 +36,11 @@ class RolloutWorkspace(dg.ConfigurableResource["RolloutWorkspace"]):
         """The store for these runs."""
         settings = self.settings
         return Store(settings.store_root, settings.runs_root)
+
+    @property
+    def worker_count(self) -> int:
+        """How many processes may scan one run."""
+        return self.workers or worker_count()
 
     @property
     def policy(self) -> Policy:

@@ -128,7 +128,7 @@ def test_nothing_of_an_earlier_state_stays_in_the_store_of_a_blocked_run(project
         assert project.run(key).success
     before = stored(project, "run/1")
     assert {place.partition("/")[0] for place in stored(project, "run/2")} == {
-        "record_index", "producer_faults", "verdicts", "reports", *DOWNSTREAM,
+        "record_index", "producer_faults", "index_state", "verdicts", "reports", *DOWNSTREAM,
     }  # fmt: skip
     project.write_run("run/2", b"{oops\n")
     assert not project.run("run/2").success
@@ -202,18 +202,18 @@ def test_a_missing_runs_root_is_named(project: Project) -> None:
 def test_a_run_that_is_appended_to_while_it_is_read_is_not_taken_in(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rollout_assets.assets import record_index
+    from rollout_assets.indexing import incremental
 
     output = project.write_run("run", GOOD)
-    index_run = record_index.index_run
+    index_run = incremental.index_run
 
-    def index_while_appending(*args: Any) -> Any:
-        summary = index_run(*args)
+    def index_while_appending(*args: Any, **options: Any) -> Any:
+        summary = index_run(*args, **options)
         with output.open("ab") as file:
             file.write(b'{"task_id": "c", "reward": 1}\n')
         return summary
 
-    monkeypatch.setattr(record_index, "index_run", index_while_appending)
+    monkeypatch.setattr(incremental, "index_run", index_while_appending)
     assert "changed while it was being read" in failure_of(project.run("run"))
     verdict = project.store.verdict("run")
     assert verdict is not None

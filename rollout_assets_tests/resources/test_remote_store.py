@@ -57,7 +57,8 @@ def test_the_demo_runs_give_the_same_store_as_on_a_local_disk(project: Project, 
     assert list(succeeded.values()) == [[True, True, True, False]] * 2
 
     stored = files(remote.store.root)
-    assert stored.keys() == files(project.store.root).keys()
+    local = {name for name in files(project.store.root) if not name.startswith("index_state/")}
+    assert stored.keys() == local
     for name in stored:
         here, there = project.store.root / name, remote.store.root / name
         if name.endswith(".parquet"):

@@ -1,0 +1,103 @@
+"""Scanning ranges in their order: here, or in several processes, with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rollout_assets.core.records.paths import File
+from rollout_assets.indexing.batches import read_range
+from rollout_assets.indexing.faults import fault_table
+from rollout_assets.indexing.pool import ScannedRange, scan_in_processes
+from rollout_assets.indexing.ranges import Range, cut
+from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
+
+#: Below this many bytes a scan is over before new processes have imported what they need (about half a second).
+POOL_BYTES: Final = 64_000_000
+#: Bytes of a range: enough that what comes with every range costs nothing, few enough that no process works alone for
+#: long at the end of a scan.
+RANGE_BYTES: Final = 32_000_000
+
+#: Told how many more bytes were scanned.
+Advance = Callable[[int], object]
+
+
+class Piece(NamedTuple):
+    """What some consecutive lines of a file hold, in their order.
+
+    Attributes:
+        file: Which file of its run.
+        records: Their rows, as in the table `record_index`.
+        faults: Their faults, as in the table `producer_faults`.
+        lines: Number of the last line that was read so far, blank lines counted.
+    """
+
+    file: File
+    records: pa.Table
+    faults: pa.Table
+    lines: int
+
+
+def scan_pieces(
+    wanted: Sequence[Range], lines_before: Mapping[File, int], *, workers: int, folder: Path, advance: Advance
+) -> Iterator[Piece]:
+    """Yield what ranges of the files of a run hold, in the order of the ranges and of their lines.
+
+    Args:
+        wanted: What to scan, at most one range a file.
+        lines_before: Lines of each file that lie before its range.
+        workers: Processes to use at most; none is started for 1, nor for little to scan.
+        folder: A local folder for what processes have read ahead; that is bounded and removed as it is used.
+        advance: Told how many more bytes were scanned, by one thread at a time.
+
+    Raises:
+        RunDataError: `E-UNREADABLE` when a file cannot be opened or read; `E-WORKER` when a process died.
+    """
+    ranges = chain.from_iterable(cut(whole, RANGE_BYTES) for whole in wanted)
+    total = sum(whole.stop - whole.start for whole in wanted)
+    if workers == 1 or total < POOL_BYTES:
+        yield from _scan_here(ranges, lines_before, advance)
+        return
+    processes = min(workers, total // RANGE_BYTES)
+    with TemporaryDirectory(dir=folder, prefix="ranges-") as place:
+        yield from _in_order(scan_in_processes(ranges, processes, Path(place), advance), lines_before)
+
+
+def _scan_here(ranges: Iterator[Range], lines_before: Mapping[File, int], advance: Advance) -> Iterator[Piece]:
+    lines = dict(lines_before)
+    for file, path, start, stop in ranges:
+        place = start
+        for batch in read_range(file, path, start=start, end=stop, first_line=lines[file] + 1):
+            advance(batch.stop - place)
+            lines[file], place = batch.lines, batch.stop
+            yield Piece(file, batch.records, fault_table(file, batch.faults), batch.lines)
+
+
+def _in_order(scanned: Iterator[ScannedRange], lines_before: Mapping[File, int]) -> Iterator[Piece]:
+    """What workers wrote, with line numbers of the whole file."""
+    lines = dict(lines_before)
+    no_records, no_faults = RECORD_INDEX.schema.empty_table(), PRODUCER_FAULTS.schema.empty_table()
+    for result in scanned:
+        file = result.scanned.file
+        before, lines[file] = lines[file], lines[file] + result.lines
+        for records in _tables(result.records, before):
+            yield Piece(file, records, no_faults, lines[file])
+        for faults in _tables(result.faults, before):
+            yield Piece(file, no_records, faults, lines[file])
+        yield Piece(file, no_records, no_faults, lines[file])
+
+
+def _tables(path: Path, lines_before: int) -> Iterator[pa.Table]:
+    """The tables of an Arrow IPC stream, their lines moved on."""
+    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        for batch in stream:
+            table = pa.Table.from_batches([batch])
+            index = table.schema.get_field_index("line")
+            lines = pc.add(table["line"], pa.scalar(lines_before, pa.int64()))
+            yield table.set_column(index, table.schema.field(index), lines)

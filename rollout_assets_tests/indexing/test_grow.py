@@ -1,0 +1,68 @@
+"""A Parquet file that grew is the file that would have been written at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rollout_assets.indexing.grow import parquet_writer
+
+SCHEMA = pa.schema(
+    [
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("kind", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("text", pa.string()),
+    ],
+    metadata={b"version": b"7"},
+)
+
+
+def table(start: int, stop: int) -> pa.Table:
+    kinds = pa.array([None if n % 7 == 0 else f"kind {n // 10}" for n in range(start, stop)]).dictionary_encode()
+    texts = [None if n % 5 == 0 else f"text {n} é" for n in range(start, stop)]
+    return pa.table({"number": range(start, stop), "kind": kinds, "text": texts}, schema=SCHEMA)
+
+
+def write(path: Path, *tables: pa.Table, behind: Path | None = None) -> Path:
+    with parquet_writer(path, SCHEMA, behind=behind) as add:
+        for rows in tables:
+            add(rows)
+    return path
+
+
+def test_a_file_that_grew_three_times_reads_as_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "0", table(0, 100), table(100, 150))
+    for number, stop in enumerate((151, 400, 1000), 1):
+        start = pq.read_metadata(path).num_rows
+        path = write(tmp_path / str(number), table(start, stop), behind=path)
+    assert pq.read_table(path).to_pylist() == table(0, 1000).to_pylist()
+    assert pq.read_schema(path).equals(SCHEMA, check_metadata=True)
+    assert pq.read_metadata(path).num_row_groups == 5
+    with pq.ParquetFile(path) as file:
+        assert file.read_row_group(3)["number"].to_pylist() == list(range(151, 400))
+    assert pq.read_table(path, filters=[("number", ">=", 990)]).num_rows == 10
+    query = f"select count(*), sum(number), count(distinct kind), max(text) from read_parquet('{path}')"
+    assert duckdb.sql(query).fetchall() == [(1000, 499500, 100, "text 999 é")]
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_nothing_behind_or_nothing_before(tmp_path: Path, rows: int) -> None:
+    old = write(tmp_path / "old", *([table(0, rows)] if rows else []))
+    same = write(tmp_path / "same", behind=old)
+    assert pq.read_table(same).to_pylist() == table(0, rows).to_pylist()
+    assert same.read_bytes() == old.read_bytes()
+    more = write(tmp_path / "more", table(rows, 5), behind=old)
+    assert pq.read_table(more).to_pylist() == table(0, 5).to_pylist()
+
+
+def test_the_old_file_stays_as_it_was_and_another_schema_is_refused(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", table(0, 10))
+    before = old.read_bytes()
+    other = pa.schema([("number", pa.string())])
+    with pytest.raises(RuntimeError, match="schema"), parquet_writer(tmp_path / "new", other, behind=old) as add:
+        add(pa.table({"number": ["x"]}, schema=other))
+    assert old.read_bytes() == before
