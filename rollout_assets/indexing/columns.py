@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rollout_assets.core.compare.digest import digest_of_input
 from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX
 from rollout_assets.core.jsonl.engine import FIELDS
 from rollout_assets.core.records.paths import File
@@ -167,6 +168,12 @@ def _tasksets(*read: Column) -> pa.Array | None:
     return _repeated(None, len(read[0].codes), "tasksets")
 
 
+def _digests(*read: Column) -> pa.Array | None:
+    """Inputs are many and large: they are not put into rows first."""
+    (column,) = read
+    return column.given(pa.array([digest_of_input(value) for value in column.values], pa.string()))
+
+
 def _seconds(*read: Column) -> pa.Array | None:
     """Positive times are themselves, where all rows have one."""
     column = read[0]
@@ -183,4 +190,5 @@ _AT_ONCE: Final[dict[str, Callable[..., pa.Array | None]]] = {
     "rollout_id": _rollout_ids,
     "tasksets": _tasksets,
     "elapsed_seconds": _seconds,
+    "input_digest": _digests,
 }

@@ -28,7 +28,12 @@ def input_digest(row: Mapping[str, Any]) -> str | None:
     Returns:
         64 hexadecimal digits (SHA-256), or None when the row has no input messages of those roles.
     """
-    messages = _messages(lookup(row, "responses_create_params.input"))
+    return digest_of_input(lookup(row, "responses_create_params.input"))
+
+
+def digest_of_input(value: Any) -> str | None:
+    """`input_digest`, given the value of `responses_create_params.input`."""
+    messages = _messages(value)
     return _plain_digest(messages) or _digest(_prompt(messages))
 
 
