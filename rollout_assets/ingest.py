@@ -40,7 +40,10 @@ class FailedCheck:
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What came of one run: the assets materialized, the checks that failed, and why the run stopped, if it did."""
+    """What came of one run: the assets materialized, the checks that failed, and why the run stopped, if it did.
+
+    `succeeded`: it was taken in to the end, and no check failed as an error.
+    """
 
     key: str
     succeeded: bool
@@ -88,7 +91,7 @@ def _result(key: str, outcome: dg.ExecuteInProcessResult) -> IngestResult:
     failed = [check for check in evaluations if not check.passed and NOT_JUDGED not in check.metadata]
     return IngestResult(
         key=key,
-        succeeded=outcome.success,
+        succeeded=outcome.success and all(check.severity is dg.AssetCheckSeverity.WARN for check in failed),
         materialized=tuple(
             event.asset_key.to_user_string() for event in outcome.get_asset_materialization_events() if event.asset_key
         ),

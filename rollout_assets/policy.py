@@ -128,6 +128,12 @@ class Gate(_Part):
         default=0.0, description="A mean reward that fell by less than this does not count."
     )
 
+    severity: Literal["error", "warn"] = Field(
+        default="error",
+        description="What a gate that does not pass is: `error` shows the run as failed, and `ingest` and `trigger "
+        "--wait` exit with 1; `warn` is shown and no more. Neither blocks anything.",
+    )
+
     @property
     def thresholds(self) -> dict[str, int | float]:
         """The thresholds that are set, by name."""

@@ -131,7 +131,8 @@ def _notes(groups: list[GroupReport], discovery: Discovery) -> Iterator[str]:
 
 
 def _gate(group: Group) -> str:
-    return ", ".join(f"{name} {value}" for name, value in group.gate.thresholds.items()) or "none"
+    thresholds = ", ".join(f"{name} {value}" for name, value in group.gate.thresholds.items())
+    return thresholds + (" (a warning)" if group.gate.severity == "warn" else "") if thresholds else "none"
 
 
 def _planned(comparison: PlannedComparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rollout_assets.checks.comparison_gate import COMPARISON_GATE
 from rollout_assets.core.discovery import Discovery
 from rollout_assets.core.text import counted
 from rollout_assets.home import local_instance
 from rollout_assets.ingest import FailedCheck, IngestResult, ingest
 from rollout_assets.settings import Settings
 from rollout_assets.store import Store
+
+#: Comparisons whose reports are shown in full; of more there is a line each.
+FULL_REPORTS = 3
+_OF_WINNER = {"old": "worse", "new": "better"}
+_CHANGES = ("better", "worse", "identical", "masked", "missing")
 
 
 def take_in(settings: Settings, discovery: Discovery, console: Console) -> list[IngestResult]:
@@ -74,16 +81,37 @@ def _place(place: Mapping[str, Any]) -> str:
 
 
 def show_reports(settings: Settings, results: list[IngestResult], console: Console) -> None:
-    """The text report of every comparison that was made; what is left of an earlier one is not shown."""
+    """What the comparisons gave that were just made: few reports in full, of many a line each and where they lie."""
     store = Store(settings.store_root, settings.runs_root)
-    for result in results:
-        if "comparison_report" not in result.materialized:
-            continue
-        table = store.read_table("comparison_report", result.key, columns=["baseline"])
-        for baseline in table["baseline"].unique().to_pylist():
+    compared = [
+        (result, baseline, counts)
+        for result in results
+        if "comparison_report" in result.materialized
+        for baseline, counts in _counts_by_baseline(store, result.key).items()
+    ]
+    if len(compared) <= FULL_REPORTS:
+        for result, baseline, _ in compared:
             console.rule(f"{result.key} vs {baseline}")
             report = store.report_path(result.key, baseline, ".txt").read_text(encoding="utf-8")
             console.print(escape(report), soft_wrap=True, highlight=False)
+        return
+    console.rule(counted(len(compared), "comparison"))
+    for result, baseline, counts in compared:
+        gate = next((check for check in result.failed_checks if check.name == COMPARISON_GATE.name), None)
+        told = ", ".join(f"{counts[word]} {word}" for word in _CHANGES)
+        told += f"; gate: {_heading(gate)[1]}" if gate else ""
+        console.print(f"[bold]{result.key}[/] vs {baseline}: {told}", soft_wrap=True, highlight=False)
+        report_path = store.report_path(result.key, baseline, ".txt")
+        console.print(f"  {escape(str(report_path))}", soft_wrap=True, highlight=False)
+
+
+def _counts_by_baseline(store: Store, run: str) -> dict[str, Counter[str]]:
+    """How many tasks changed in which way, against each baseline of a run."""
+    found: dict[str, Counter[str]] = {}
+    for row in store.read_table("comparison_report", run, columns=["baseline", "category", "winner"]).to_pylist():
+        change = _OF_WINNER.get(row["winner"], row["category"])
+        found.setdefault(row["baseline"], Counter())[change] += 1
+    return found
 
 
 def show_places(settings: Settings, console: Console) -> None:
@@ -132,12 +160,12 @@ def _from_here(path: Path) -> str:
 
 
 def _line(result: IngestResult) -> str:
-    if result.succeeded and not result.failed_checks:
-        mark = "[green]sound  [/]"
-    elif result.succeeded:
-        mark = "[yellow]warning[/]"
-    elif any(check.blocking for check in result.failed_checks):
+    if any(check.blocking for check in result.failed_checks):
         mark = "[red]blocked[/]"
-    else:
+    elif not result.succeeded:
         mark = "[red]failed [/]"
+    elif result.failed_checks:
+        mark = "[yellow]warning[/]"
+    else:
+        mark = "[green]sound  [/]"
     return f"{mark} [bold]{result.key}[/]  {counted(len(result.materialized), 'asset')} materialized"

@@ -43,6 +43,8 @@ LOCATION = "rollout_assets"
 #: Seconds for one answer of the webserver: it may have to load the code location first.
 _ANSWER_SECONDS = 60.0
 _POLL_SECONDS = 1.0
+#: What a check that failed as an error is called in a run that was taken in.
+_FAILED = "failed"
 #: Dagster run states that are final.
 _ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
 
@@ -67,9 +69,16 @@ class StartedRun:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it ended. `problems` are the failed checks and the step failures, each a sentence; warnings among them."""
+    """How it ended.
+
+    Attributes:
+        succeeded: The run was taken in to the end, and no check failed as an error.
+        taken_in: The run was taken in to the end: it can be used.
+        problems: The failed checks and the step failures, each a sentence; warnings among them.
+    """
 
     succeeded: bool
+    taken_in: bool
     problems: tuple[str, ...]
 
 
@@ -119,9 +128,9 @@ def wait_for(started: StartedRun, *, timeout: float | None = None) -> Outcome:
         status = _refuse(answer, "runOrError", {"Run"})["status"]
         if status in _ENDED:
             # In a run that succeeded nothing was blocked: an error there is a threshold that was not kept.
-            return Outcome(
-                status == "SUCCESS", tuple(_problems(started, "failed" if status == "SUCCESS" else "blocked"))
-            )
+            taken_in = status == "SUCCESS"
+            problems = tuple(_problems(started, _FAILED if taken_in else "blocked"))
+            return Outcome(taken_in and not any(text.startswith(_FAILED) for text in problems), taken_in, problems)
         if deadline is not None and time.monotonic() >= deadline:
             hint = "; is dagster-daemon running?" if status == "QUEUED" else ""
             raise TriggerError(f"{started.page} has not ended after {timeout:g} s, it is {status}{hint}")

@@ -47,6 +47,21 @@ def test_a_folder_stands_for_all_its_runs(tmp_path: Path) -> None:
     assert check(tmp_path)[2] == "2 runs, 2 readable rows: no fault\n"
 
 
+def test_what_cannot_be_a_run_is_reported_and_all_others_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "an odd name.jsonl").write_bytes(SOUND)
+    (tmp_path / "run.jsonl").write_bytes(SOUND + b"[]\n")
+    code, printed, summary = check(tmp_path)
+    assert code == 1
+    fault, odd = printed.splitlines()
+    assert fault.startswith(f"{tmp_path / 'run.jsonl'}:2:1: not_an_object")
+    assert odd.startswith(f"{tmp_path / 'an odd name.jsonl'}: cannot be taken in: 'an odd name' cannot be a run key")
+    assert summary == "1 run, 1 readable row: 1 not_an_object, 1 cannot be taken in\n"
+    [item] = json.loads(check(tmp_path, "--json")[1])["cannot_be_taken_in"]
+    assert item["path"] == str(tmp_path / "an odd name.jsonl")
+    (tmp_path / "run.jsonl").write_bytes(SOUND)
+    assert check(tmp_path)[0] == 1
+
+
 def test_json_gives_places_kinds_and_rows(tmp_path: Path) -> None:
     output = tmp_path / "run.jsonl"
     output.write_bytes(SOUND + b"[]\n")
@@ -63,7 +78,7 @@ def test_json_gives_places_kinds_and_rows(tmp_path: Path) -> None:
 def test_what_is_no_run_is_an_error_with_its_path(tmp_path: Path, name: str, says: str) -> None:
     code, printed, error = check(tmp_path / name)
     assert (code, printed) == (1, "")
-    assert error.startswith("Error: ")
+    assert error.startswith("error: ")
     assert says in error
 
 

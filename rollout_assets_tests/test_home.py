@@ -162,7 +162,7 @@ def test_nothing_is_written_when_a_file_is_there_already(tmp_path: Path, name: s
     (tmp_path / name).write_text("mine")
     done = CliRunner().invoke(main, ["init", str(tmp_path)])
     assert done.exit_code == 1
-    assert f"Error: {tmp_path / name}: exists already" in done.output
+    assert f"error: {tmp_path / name}: exists already" in done.output
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "mine"
 

@@ -250,13 +250,14 @@ def test_policy_check_lays_out_groups_and_comparisons(project: Project) -> None:
     (project.root / "policy.yaml").write_text(
         "groups:\n"
         "- {name: math, runs: 'math/**', baseline: [previous, first, gone/rollouts], gate: {max_regressions: 2}}\n"
-        "- {name: empty, runs: 'nothing/*'}\n"
+        "- {name: empty, runs: 'nothing/*', gate: {min_tasks: 1, severity: warn}}\n"
     )
     done = check(project)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert "group math (math/**): 3 runs, each compared with previous, first, gone/rollouts" in lines
     assert "  gate: max_regressions 2" in lines
+    assert "  gate: min_tasks 1 (a warning)" in lines
     assert (
         "  math/step-10/rollouts: against math/step-9/rollouts (previous); against math/step-2/rollouts (first); "
         "no gone/rollouts (there is no run 'gone/rollouts')"

@@ -1,6 +1,7 @@
 """The asset `attempt_outcomes`: which saved outcome of each attempt stands."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -40,6 +41,10 @@ def attempt_outcomes(
     except RunDataError as error:
         yield from inconsistent(error)
         store.block(key, f"outcomes_consistent: {error}")
+        verdict = store.verdict(key)
+        if error.code == "E-UNREADABLE" and verdict is not None:
+            # No change of a file tells when this user may read it: the nightly sweep tries again.
+            store.write_verdict(key, replace(verdict, state="indexing"))
         raise permanent_failure(error) from None
     yield dg.Output(outcomes.table, metadata=_metadata(store, key, outcomes))
     yield from consistent(outcomes)

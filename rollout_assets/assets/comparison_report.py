@@ -20,6 +20,7 @@ from rollout_assets.comparison import (
     comparisons_of,
     write_reports,
 )
+from rollout_assets.core.compare.wording import noisy_tasks
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.plots import difference_plot
 from rollout_assets.policy import RunGroups
@@ -120,10 +121,12 @@ def _differences(comparison: Comparison) -> Iterator[float]:
 
 
 def _flips(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    noisy = noisy_tasks(comparison.result)
     for task in comparison.result.tasks.of("flipped", "flipped_agent_error"):
         yield {
             "task": task.task,
             "this run": "better" if task.winner == "new" else "worse",
+            "within noise": task.task in noisy,
             "category": task.category,
             "old": task.old and task.old.reward,
             "new": task.new and task.new.reward,

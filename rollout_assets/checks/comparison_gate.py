@@ -72,7 +72,7 @@ def comparison_gate(report: pa.Table, outcomes: Sequence[Against], gate: Gate) -
         COMPARISON_GATE,
         " ".join(told),
         passed=passed,
-        severity=dg.AssetCheckSeverity.ERROR,
+        severity=dg.AssetCheckSeverity.WARN if gate.severity == "warn" else dg.AssetCheckSeverity.ERROR,
         metadata=metadata,
         places=[_place(row, several=len(figures) > 1) for row in regressed.slice(0, SHOWN_ROWS).to_pylist()],
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from rollout_assets.core.errors import RunDataError
+from rollout_assets.core.discovery import find_run
+from rollout_assets.core.errors import RunDataError, unreadable_file
 from rollout_assets.demo import write_demo_runs
 from rollout_assets_tests.conftest import Project
 
@@ -42,6 +45,27 @@ def test_a_run_with_a_manifest_is_read_by_it(project: Project) -> None:
     dropped = [row for row in rows if not row["selected"]]
     assert {row["dropped_because"].split(":")[0] for row in dropped} >= {"superseded by attempt 1"}
     assert all(row["dropped_because"] is None for row in rows if row["selected"])
+
+
+def test_a_run_that_may_not_be_read_is_no_malformed_run_and_is_tried_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(output: Path) -> None:
+        raise unreadable_file(output.with_name("manifest"), PermissionError(errno.EACCES, "Permission denied"))
+
+    project.write_run("run", [{"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0}])
+    assert project.run("run").success
+    fingerprint = find_run(project.root / "runs", "run").fingerprint
+    assert project.store.is_taken_in("run", fingerprint)
+    with monkeypatch.context() as patched:
+        patched.setattr("rollout_assets.outcomes.open_run", refuse)
+        result = project.run("run")
+    assert not result.success
+    assert "permission denied; give this user read access" in check(result, "outcomes_consistent").description
+    assert not project.store.table_path("task_sides", "run").exists()
+    assert not project.store.is_taken_in("run", fingerprint)  # though no file has changed
+    assert project.run("run").success
+    assert project.store.is_taken_in("run", fingerprint)
 
 
 def test_a_run_without_manifest_is_imported_from_its_inventory(project: Project) -> None:

@@ -87,6 +87,11 @@ def test_each_threshold_is_kept_up_to_its_value(gate: dict[str, Any], says: str 
         assert "mend the run, or change `gate` in the policy" in told
 
 
+def test_a_gate_may_be_a_warning() -> None:
+    result = comparison_gate(report(*TEN), [], Gate(max_regressions=0, severity="warn"))
+    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
+
+
 def test_without_a_gate_the_figures_are_told_and_it_passes() -> None:
     result = comparison_gate(report(*TEN), [], Gate())
     assert result.passed

@@ -19,6 +19,7 @@ from rollout_assets.core.compare.wording import (
     flip_rewards,
     join_line,
     masks,
+    noisy_tasks,
     only_side,
     remarks,
     title,
@@ -99,7 +100,7 @@ def _lines(result: CompareResult, excerpts: Excerpts, limit: int | None) -> Iter
 def _flips(
     result: CompareResult, tasks: Iterator[TaskComparison], total: int, excerpts: Excerpts, limit: int | None
 ) -> Iterator[str]:
-    shown = list(islice(tasks, limit))
+    shown, noisy = list(islice(tasks, limit)), noisy_tasks(result)
     yield from _table(
         ("task", "old", "new", "winner", "remarks", "rows"),
         (
@@ -107,7 +108,7 @@ def _flips(
                 task.task,
                 *flip_rewards(task),
                 task.winner,
-                "; ".join(remarks(task)),
+                "; ".join(remarks(task, noisy)),
                 "; ".join(worst_places(result, task)),
             )
             for task in shown

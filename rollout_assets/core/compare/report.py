@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import groupby
 from unicodedata import category
 
@@ -18,6 +18,7 @@ from rollout_assets.core.compare.wording import (
     flip_rewards,
     join_line,
     masks,
+    noisy_tasks,
     only_side,
     remarks,
     title,
@@ -80,14 +81,14 @@ def _lines(result: CompareResult, excerpts: Excerpts) -> Iterator[str]:
         yield f"{name:<{_NAME_WIDTH}}{count:>{_COUNT_WIDTH}}" + (f"   {split}" if split else "")
     yield ""
     yield from cautions(result)
-    counts = result.counts
+    counts, noisy = result.counts, noisy_tasks(result)
     yield from _section("Flips", counts["flipped"])
     for task in result.tasks.of("flipped"):
-        yield from _flip(result, task, excerpts)
+        yield from _flip(result, task, excerpts, noisy)
     if counts["flipped_agent_error"]:
         yield from _section("Flips with agent errors", counts["flipped_agent_error"])
         for task in result.tasks.of("flipped_agent_error"):
-            yield from _flip(result, task, excerpts)
+            yield from _flip(result, task, excerpts, noisy)
     yield from _section("Masked", counts["masked"])
     yield from (f"- {task.task}: {masks(task)}" for task in result.tasks.of("masked"))
     yield from _section("Missing", counts["missing"])
@@ -108,11 +109,13 @@ def _section(name: str, count: int) -> Iterator[str]:
     yield f"## {name} ({count})"
 
 
-def _flip(result: CompareResult, task: TaskComparison, excerpts: Excerpts) -> Iterator[str]:
+def _flip(
+    result: CompareResult, task: TaskComparison, excerpts: Excerpts, noisy: Container[str | None]
+) -> Iterator[str]:
     old, new = flip_rewards(task)
     yield ""
     yield f"### {task.task}: old={old} new={new} -> {task.winner} wins"
-    yield from remarks(task)
+    yield from remarks(task, noisy)
     yield from worst_places(result, task)
     excerpt = excerpts.of(task)
     if excerpt is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from rollout_assets.core.compare.classify import Side, TaskComparison
@@ -129,10 +129,16 @@ def only_side(task: TaskComparison) -> str:
     return f"only on the {name} side, reward {shown_reward(side)}"
 
 
-def remarks(task: TaskComparison) -> list[str]:
-    """Agent errors and scored failures of a flip."""
+def noisy_tasks(result: CompareResult) -> frozenset[str | None]:
+    """The flips that lie within the noise of their repeats."""
+    return frozenset(finding.task for finding in result.noise.within)
+
+
+def remarks(task: TaskComparison, noisy: Container[str | None]) -> list[str]:
+    """Whether a flip is within the noise, agent errors and scored failures of it."""
     sides = [(name, side) for name, side in (("old", task.old), ("new", task.new)) if side is not None]
     return [
+        *(["within the noise of the repeats"] if task.task in noisy else []),
         *(f"agent error ({name}): {side.agent_error}" for name, side in sides if side.agent_error is not None),
         *(f"scored failure ({name}): {side.failure_kind}" for name, side in sides if side.failure_kind is not None),
     ]

@@ -58,7 +58,9 @@ def results_file_of(path: Path) -> Path:
     outputs = [run.output for run in found.runs] + [item.path for item in found.rejected if item.path.is_file()]
     if len(outputs) != 1:
         names = ", ".join(str(output.relative_to(path)) for output in outputs[:10])
-        reason = f"holds {len(outputs)} runs ({names}); name one of their results files" if outputs else "holds no run"
+        reason = f"holds {len(outputs)} runs ({names}); name one of their results files"
+        if not outputs:
+            reason = "holds no run: no results file `*.jsonl` in any folder; name the results file of a run"
         raise RunDataError("E-RUN-COUNT", reason, path=path)
     return outputs[0]
 
@@ -104,7 +106,10 @@ def as_text(
     if coverage is None:
         standing = Counter(entry.disposition for entry in reading.timeline if entry.selected)
         lines.append("coverage is unknown: how many rollouts were expected is nowhere written")
-        lines += [f"  {disposition}: {count:,} rows stand" for disposition, count in sorted(standing.items())]
+        lines += [
+            f"  {disposition}: {count:,} {'row stands' if count == 1 else 'rows stand'}"
+            for disposition, count in sorted(standing.items())
+        ]
     else:
         lines += _coverage_lines(coverage)
     if rollout_id is not None:

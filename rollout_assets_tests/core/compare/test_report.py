@@ -102,6 +102,21 @@ def test_the_text_report(pair: tuple[Path, Path]) -> None:
     assert report.replace(str(pair[0]), "OLD").replace(str(pair[1]), "NEW") == REPORT
 
 
+def test_a_flip_within_the_noise_of_its_repeats_is_marked_where_it_stands() -> None:
+    old = [task("noisy", reward) for reward in (0, 1)] + [task("clear", 1), task("clear", 1)]
+    new = [task("noisy", reward) for reward in (1, 1)] + [task("clear", 0), task("clear", 0)]
+    result = compare_rollouts(old, new)
+    text = render_report(result).splitlines()
+    noisy, clear = (
+        next(n for n, line in enumerate(text) if line.startswith(f"### {name}:")) for name in ("noisy", "clear")
+    )
+    assert text[noisy + 1] == "within the noise of the repeats"
+    assert text[clear + 1] != "within the noise of the repeats"
+    rows = [line for line in render_markdown(result).splitlines() if " wins" not in line and line.startswith("| ")]
+    assert ["within the noise of the repeats" in row for row in rows if row.startswith("| noisy | 0.5")] == [True]
+    assert ["within the noise of the repeats" in row for row in rows if row.startswith("| clear | 1.0")] == [False]
+
+
 def test_sections_are_there_also_when_empty() -> None:
     report = render_report(compare_rollouts([task("a", 1)], [task("a", 1)]))
     for heading in ("## Flips (0)", "## Masked (0)", "## Missing (0)"):

@@ -168,7 +168,7 @@ def test_text_by_rows_alone(tmp_path: Path) -> None:
     output = write_run(tmp_path, results=[legacy(result())], with_manifest=False, with_inventory=False)
     text = call(output, "--timeline", "0-0").output
     assert "coverage is unknown" in text
-    assert "success: 1 rows stand" in text
+    assert "success: 1 row stands" in text
     assert "attempt 0: output line 1 (byte 0): result, stands, final" in text
 
 
@@ -180,8 +180,7 @@ def test_errors_and_warnings_go_to_standard_error(tmp_path: Path) -> None:
     assert "incomplete" not in found.stdout
     found = call(write_run(tmp_path, results=[b"7\n"]))
     assert (found.exit_code, found.stdout) == (1, "")
-    assert "E-OBJECT" in found.stderr
-    assert "rollouts.jsonl:1" in found.stderr
+    assert found.stderr.startswith(f"error: {output}:1: ")
 
 
 def test_an_unknown_rollout(tmp_path: Path) -> None:
@@ -199,7 +198,7 @@ def test_what_may_be_named(tmp_path: Path) -> None:
     for path, named in [
         (tmp_path, "holds 2 runs (run/rollouts.jsonl, second/rollouts.jsonl)"),
         (tmp_path / "none.jsonl", "no such file"),
-        (folder(tmp_path / "empty"), "holds no run"),
+        (folder(tmp_path / "empty"), "holds no run: no results file `*.jsonl` in any folder; name the results file"),
     ]:
         found = call(path)
         assert found.exit_code == 1
