@@ -1,4 +1,4 @@
-"""Scanning ranges in their order: here, or in several processes, with the same result."""
+"""Scanning ranges in their order: here, in several threads, or in several processes, with the same result."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rollout_assets.core.jsonl.engine import is_compiled
 from rollout_assets.core.records.paths import File
 from rollout_assets.indexing.batches import read_range
 from rollout_assets.indexing.faults import fault_table
-from rollout_assets.indexing.pool import ScannedRange, scan_in_processes
-from rollout_assets.indexing.ranges import Range, cut
+from rollout_assets.indexing.pool import scan_in_processes
+from rollout_assets.indexing.ranges import Range, ScannedRange, cut
+from rollout_assets.indexing.threads import scan_in_threads
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
 
 #: Below this many bytes a scan is over before new processes have imported what they need (about half a second).
-POOL_BYTES: Final = 64_000_000
-#: Bytes of a range: enough that what comes with every range costs nothing, few enough that no process works alone for
+PROCESS_BYTES: Final = 64_000_000
+#: The same for threads, which start at once: there is no second range for them to share.
+THREAD_BYTES: Final = 32_000_000
+#: Bytes of a range: enough that what comes with every range costs nothing, few enough that no worker works alone for
 #: long at the end of a scan.
-RANGE_BYTES: Final = 32_000_000
+RANGE_BYTES: Final = 16_000_000
 
 #: Told how many more bytes were scanned.
 Advance = Callable[[int], object]
@@ -52,7 +56,8 @@ def scan_pieces(
     Args:
         wanted: What to scan, at most one range a file.
         lines_before: Lines of each file that lie before its range.
-        workers: Processes to use at most; none is started for 1, nor for little to scan.
+        workers: Threads to use at most, or processes where the engine is not compiled: Python lets only one thread of a
+            process run at a time. None is started for 1, nor for little to scan.
         folder: A local folder for what processes have read ahead; that is bounded and removed as it is used.
         advance: Told how many more bytes were scanned, by one thread at a time.
 
@@ -61,12 +66,14 @@ def scan_pieces(
     """
     ranges = chain.from_iterable(cut(whole, RANGE_BYTES) for whole in wanted)
     total = sum(whole.stop - whole.start for whole in wanted)
-    if workers == 1 or total < POOL_BYTES:
+    workers = min(workers, total // RANGE_BYTES)
+    if workers <= 1 or total < (THREAD_BYTES if is_compiled() else PROCESS_BYTES):
         yield from _scan_here(ranges, lines_before, advance)
-        return
-    processes = min(workers, total // RANGE_BYTES)
-    with TemporaryDirectory(dir=folder, prefix="ranges-") as place:
-        yield from _in_order(scan_in_processes(ranges, processes, Path(place), advance), lines_before)
+    elif is_compiled():
+        yield from _in_order(scan_in_threads(ranges, workers, advance), lines_before)
+    else:
+        with TemporaryDirectory(dir=folder, prefix="ranges-") as place:
+            yield from _in_order(scan_in_processes(ranges, workers, Path(place), advance), lines_before)
 
 
 def _scan_here(ranges: Iterator[Range], lines_before: Mapping[File, int], advance: Advance) -> Iterator[Piece]:
@@ -80,24 +87,21 @@ def _scan_here(ranges: Iterator[Range], lines_before: Mapping[File, int], advanc
 
 
 def _in_order(scanned: Iterator[ScannedRange], lines_before: Mapping[File, int]) -> Iterator[Piece]:
-    """What workers wrote, with line numbers of the whole file."""
+    """What workers found, with line numbers of the whole file."""
     lines = dict(lines_before)
     no_records, no_faults = RECORD_INDEX.schema.empty_table(), PRODUCER_FAULTS.schema.empty_table()
     for result in scanned:
         file = result.scanned.file
         before, lines[file] = lines[file], lines[file] + result.lines
-        for records in _tables(result.records, before):
-            yield Piece(file, records, no_faults, lines[file])
-        for faults in _tables(result.faults, before):
-            yield Piece(file, no_records, faults, lines[file])
+        for records in result.records:
+            yield Piece(file, _moved_on(records, before), no_faults, lines[file])
+        for faults in result.faults:
+            yield Piece(file, no_records, _moved_on(faults, before), lines[file])
         yield Piece(file, no_records, no_faults, lines[file])
 
 
-def _tables(path: Path, lines_before: int) -> Iterator[pa.Table]:
-    """The tables of an Arrow IPC stream, their lines moved on."""
-    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
-        for batch in stream:
-            table = pa.Table.from_batches([batch])
-            index = table.schema.get_field_index("line")
-            lines = pc.add(table["line"], pa.scalar(lines_before, pa.int64()))
-            yield table.set_column(index, table.schema.field(index), lines)
+def _moved_on(table: pa.Table, lines_before: int) -> pa.Table:
+    """A table whose lines were counted from a later place of the file."""
+    index = table.schema.get_field_index("line")
+    lines = pc.add(table["line"], pa.scalar(lines_before, pa.int64()))
+    return table.set_column(index, table.schema.field(index), lines)

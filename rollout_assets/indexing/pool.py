@@ -16,36 +16,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from rollout_assets.core.errors import RunDataError
-from rollout_assets.indexing.ranges import Range
+from rollout_assets.indexing.ranges import Range, ScannedRange
 
 WORKER_MODULE: Final = "rollout_assets.indexing.worker"
 #: Ranges a worker may be ahead of the place that is needed next: what they found waits in files.
 RANGES_AHEAD: Final = 2
-
-
-@dataclass(frozen=True)
-class ScannedRange:
-    """A range that was scanned by a worker.
-
-    Attributes:
-        scanned: The range.
-        records: File with its rows: an Arrow IPC stream of `record_index`, lines counted from 1 in the range.
-        faults: File with its faults, likewise.
-        lines: Lines of the range, blank ones counted.
-    """
-
-    scanned: Range
-    records: Path
-    faults: Path
-    lines: int
 
 
 def scan_in_processes(
@@ -72,7 +56,7 @@ def scan_in_processes(
     idle: SimpleQueue[_Worker] = SimpleQueue()
     threads = ThreadPoolExecutor(workers)
 
-    def scan(wanted: Range, name: str) -> ScannedRange:
+    def scan(wanted: Range, name: str) -> _Written:
         worker = idle.get()
         try:
             return worker.scan(wanted, folder / f"{name}.records", folder / f"{name}.faults", tell)
@@ -82,7 +66,7 @@ def scan_in_processes(
     def submit() -> None:
         waiting.extend(threads.submit(scan, wanted, str(next(numbers))) for wanted in islice(ranges, 1))
 
-    waiting: deque[Future[ScannedRange]] = deque()
+    waiting: deque[Future[_Written]] = deque()
     try:
         for _ in range(workers):
             started.append(_Worker())
@@ -90,16 +74,31 @@ def scan_in_processes(
         for _ in range(workers * RANGES_AHEAD):
             submit()
         while waiting:
-            result = waiting.popleft().result()
+            written = waiting.popleft().result()
             submit()
-            yield result
-            result.records.unlink()
-            result.faults.unlink()
+            yield ScannedRange(written.scanned, _tables(written.records), _tables(written.faults), written.lines)
+            written.records.unlink()
+            written.faults.unlink()
     finally:
         for worker in started:
             worker.kill()
         # The threads that read what the workers say see that nothing comes any more.
         threads.shutdown(cancel_futures=True)
+
+
+class _Written(NamedTuple):
+    """What a worker wrote of a range: two Arrow IPC streams, and how many lines it counted."""
+
+    scanned: Range
+    records: Path
+    faults: Path
+    lines: int
+
+
+def _tables(path: Path) -> Iterator[pa.Table]:
+    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        for batch in stream:
+            yield pa.Table.from_batches([batch])
 
 
 class _Worker:
@@ -117,7 +116,7 @@ class _Worker:
             reason = f"a worker process cannot be started ({error.strerror or error}); {_FEWER}"
             raise RunDataError("E-WORKER", reason) from error
 
-    def scan(self, wanted: Range, records: Path, faults: Path, advance: Callable[[int], object]) -> ScannedRange:
+    def scan(self, wanted: Range, records: Path, faults: Path, advance: Callable[[int], object]) -> _Written:
         """Have a range scanned; what is found goes to the two files."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -130,7 +129,7 @@ class _Worker:
                 if "bytes" in said:
                     advance(said["bytes"])
                 elif "lines" in said:
-                    return ScannedRange(wanted, records, faults, said["lines"])
+                    return _Written(wanted, records, faults, said["lines"])
                 else:
                     raise RunDataError(**said["error"])
         except BrokenPipeError:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from rollout_assets.core.errors import unreadable_file
 from rollout_assets.core.records.paths import File
@@ -20,6 +23,23 @@ class Range(NamedTuple):
     path: Path
     start: int
     stop: int
+
+
+@dataclass(frozen=True)
+class ScannedRange:
+    """A range that was scanned by itself, its lines counted from 1.
+
+    Attributes:
+        scanned: The range.
+        records: Its rows, as in the table `record_index`.
+        faults: Its faults, as in the table `producer_faults`.
+        lines: Lines of the range, blank ones counted.
+    """
+
+    scanned: Range
+    records: Iterable[pa.Table]
+    faults: Iterable[pa.Table]
+    lines: int
 
 
 def cut(whole: Range, size: int) -> Iterator[Range]:

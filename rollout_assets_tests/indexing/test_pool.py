@@ -1,4 +1,4 @@
-"""Several processes give what one gives; whatever ends one of them leaves no half-written table and no process."""
+"""Several threads or processes give what one gives; whatever ends one of them leaves no half-written table behind."""
 
 from __future__ import annotations
 
@@ -23,9 +23,18 @@ from rollout_assets_tests.indexing.material import FAILURE, GOOD, LINES, OTHER, 
 
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool for any file, and many ranges."""
-    monkeypatch.setattr(pieces, "POOL_BYTES", 1)
+    """Processes for any file, and many ranges."""
+    monkeypatch.setattr(pieces, "is_compiled", lambda: False)
+    monkeypatch.setattr(pieces, "PROCESS_BYTES", 1)
     monkeypatch.setattr(pieces, "RANGE_BYTES", 3_000)
+
+
+@pytest.fixture(params=["threads", "processes"])
+def either_kind(request: pytest.FixtureRequest, small_ranges: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads or processes, for any file, and many ranges."""
+    if request.param == "threads":
+        monkeypatch.setattr(pieces, "is_compiled", lambda: True)
+        monkeypatch.setattr(pieces, "THREAD_BYTES", 1)
 
 
 def write_run(root: Path, *, tail: bytes = b"") -> Path:
@@ -37,7 +46,7 @@ def write_run(root: Path, *, tail: bytes = b"") -> Path:
 
 
 @pytest.mark.parametrize("tail", [b"", b'{"task_id": "torn', OTHER.rstrip()])
-def test_two_processes_give_what_one_gives(tmp_path: Path, small_ranges: None, tail: bytes) -> None:
+def test_two_workers_give_what_one_gives(tmp_path: Path, either_kind: None, tail: bytes) -> None:
     write_run(tmp_path, tail=tail)
     one, *tables = indexed(tmp_path, tmp_path / "one")
     bytes_done: list[int] = []
@@ -137,7 +146,7 @@ import sys
 from pathlib import Path
 from rollout_assets.core.discovery import find_run
 from rollout_assets.indexing import index_run, pieces, pool
-pieces.POOL_BYTES, pieces.RANGE_BYTES = 1, 3_000
+pieces.is_compiled, pieces.PROCESS_BYTES, pieces.RANGE_BYTES = (lambda: False), 1, 3_000
 class Told(pool._Worker):
     def __init__(self):
         super().__init__()

@@ -46,6 +46,11 @@ def _paths(wanted: Wanted, above: Path = ()) -> Iterator[Path]:
 FIELDS: Final[tuple[Path, ...]] = tuple(_paths(ROW_FIELDS))
 
 
+def is_compiled() -> bool:
+    """Whether there is an engine. It lets other threads run while it reads."""
+    return _engine is not None
+
+
 def new_engine() -> Engine | None:
     """An engine for the fields of a projected row, or `None` where there is none. Not for two threads at a time."""
     if _engine is None:
