@@ -16,24 +16,23 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-COMPRESSION: Final = "zstd"
+from rollout_assets.tables import Table
+
 #: A file begins with these bytes; it ends with the footer, the length of the footer and these bytes again.
 MAGIC: Final = b"PAR1"
 _COPIED_BYTES: Final = 1024 * 1024
 
 
 @contextmanager
-def parquet_writer(
-    path: Path, schema: pa.Schema, *, behind: Path | None = None
-) -> Iterator[Callable[[pa.Table], None]]:
+def parquet_writer(path: Path, table: Table, *, behind: Path | None = None) -> Iterator[Callable[[pa.Table], None]]:
     """Give a function that writes a table as one row group of a new Parquet file.
 
     Args:
         path: The new file.
-        schema: Its schema.
-        behind: A Parquet file with this schema whose rows come first.
+        table: Which stored table it holds.
+        behind: A Parquet file of this table whose rows come first.
     """
-    with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, schema, compression=COMPRESSION) as writer:
+    with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **table.parquet_options) as writer:
         if behind is not None:
             _copy_row_groups(behind, sink)
         yield writer.write_table

@@ -10,15 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from rollout_assets.indexing.grow import parquet_writer
+from rollout_assets.tables import Column, Table
 
-SCHEMA = pa.schema(
-    [
-        pa.field("number", pa.int64(), nullable=False),
-        pa.field("kind", pa.dictionary(pa.int32(), pa.string())),
-        pa.field("text", pa.string()),
-    ],
-    metadata={b"version": b"7"},
+NUMBERS = Table(
+    "numbers",
+    "Numbers of many kinds.",
+    (
+        Column("number", pa.int64(), "the number", nullable=False),
+        Column("kind", pa.dictionary(pa.int32(), pa.string()), "its kind"),
+        Column("text", pa.string(), "the number in words", repeats=False),
+    ),
 )
+SCHEMA = NUMBERS.schema
 
 
 def table(start: int, stop: int) -> pa.Table:
@@ -28,7 +31,7 @@ def table(start: int, stop: int) -> pa.Table:
 
 
 def write(path: Path, *tables: pa.Table, behind: Path | None = None) -> Path:
-    with parquet_writer(path, SCHEMA, behind=behind) as add:
+    with parquet_writer(path, NUMBERS, behind=behind) as add:
         for rows in tables:
             add(rows)
     return path
@@ -62,7 +65,7 @@ def test_nothing_behind_or_nothing_before(tmp_path: Path, rows: int) -> None:
 def test_the_old_file_stays_as_it_was_and_another_schema_is_refused(tmp_path: Path) -> None:
     old = write(tmp_path / "old", table(0, 10))
     before = old.read_bytes()
-    other = pa.schema([("number", pa.string())])
+    other = Table("others", "", (Column("number", pa.string(), ""),))
     with pytest.raises(RuntimeError, match="schema"), parquet_writer(tmp_path / "new", other, behind=old) as add:
-        add(pa.table({"number": ["x"]}, schema=other))
+        add(pa.table({"number": ["x"]}, schema=other.schema))
     assert old.read_bytes() == before
