@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout_assets.core.discovery import Discovery
+from rollout_assets.core.text import counted
 from rollout_assets.policy import BASELINE_WORDS, Group, Policy, RunGroups
 
 
@@ -67,7 +68,7 @@ def as_text(report: PolicyReport) -> str:
         group = part.group
         against = ", ".join(group.baselines) or "nothing"
         title = f"group {group.name} ({group.runs})" if part.named else f"runs of no group ({group.runs})"
-        lines.append(f"{title}: {len(part.runs)} runs, each compared with {against}")
+        lines.append(f"{title}: {counted(len(part.runs), 'run')}, each compared with {against}")
         lines.append(f"  gate: {_gate(group)}")
         for run, comparisons in part.runs.items():
             lines.append(f"  {run}: {'; '.join(map(_planned, comparisons)) or 'not compared'}")
