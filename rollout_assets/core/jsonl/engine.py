@@ -42,6 +42,7 @@ def _paths(wanted: Wanted, above: Path = ()) -> Iterator[Path]:
         yield from _paths(inside, (*above, key))
 
 
+_MEMBERS: Final = _members(ROW_FIELDS, ROW_WATCH)
 #: The path of each field; its place is its number in the engine.
 FIELDS: Final[tuple[Path, ...]] = tuple(_paths(ROW_FIELDS))
 
@@ -55,4 +56,4 @@ def new_engine() -> Engine | None:
     """An engine for the fields of a projected row, or `None` where there is none. Not for two threads at a time."""
     if _engine is None:
         return None
-    return _engine.Engine(_members(ROW_FIELDS, ROW_WATCH), FIELDS.index(("reward",)))
+    return _engine.Engine(_MEMBERS, FIELDS.index(("reward",)))

@@ -7,11 +7,12 @@ Most lines are read fast, a block of them at a time (`blocks`). Whatever that ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
+from functools import cached_property
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from rollout_assets.core.jsonl.blocks import block_reader, decoded
+from rollout_assets.core.jsonl.blocks import Buffer, Decoded, block_reader, decoded
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
 from rollout_assets.core.jsonl.lines import CHUNK_BYTES, Block, is_blank, read_blocks
@@ -105,11 +106,15 @@ class LineReader:
         self._wanted = None if whole_rows else ROW_FIELDS
         self._skip_keys = skip_keys
         self._limit = limit
-        self._rows = block_reader(whole_rows=whole_rows).rows
+        self._whole_rows = whole_rows
         self.number = first_line - 1
         # The line that comes in pieces.
         self._projector = TopLevelProjector(skip_keys)
         self._start = -1
+
+    @cached_property
+    def _rows(self) -> Callable[[Buffer, int], Iterator[Decoded]]:
+        return block_reader(whole_rows=self._whole_rows).rows
 
     def lines(self, block: Block) -> Iterator[Line]:
         """The rows and faults of a block."""
