@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,9 @@ from rollout_assets.core.errors import RunDataError, unreadable_file
 from rollout_assets.core.jsonl import Fault
 from rollout_assets.core.run_scan import files_of_run, scan_run
 from rollout_assets.core.text import counted
+from rollout_assets.progress import progress
 
 EXIT_SOUND, EXIT_FAULTS = 0, 1
-#: Bytes between two updates of the progress bar.
-_PROGRESS_STEP = 4 * 1024 * 1024
 
 
 def check(paths: Iterable[Path], *, as_json: bool) -> int:
@@ -38,7 +35,7 @@ def check(paths: Iterable[Path], *, as_json: bool) -> int:
     rows: Counter[str] = Counter()
     faults: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
-    with _progress(outputs) as advance:
+    with progress(lambda: _bytes(outputs), "checking") as advance:
         for output in outputs:
             for _, line in scan_run(output):
                 advance(line.length)
@@ -87,22 +84,5 @@ def _as_dict(fault: Fault) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _progress(outputs: list[Path]) -> Iterator[Any]:
-    """A bar over all bytes on the standard error stream, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    total = sum(path.stat().st_size for output in outputs for _, path in files_of_run(output))
-    with click.progressbar(length=total, file=sys.stderr, label="checking", show_pos=True) as bar:
-        waiting = 0
-
-        def advance(length: int) -> None:
-            nonlocal waiting
-            waiting += length
-            if waiting >= _PROGRESS_STEP:
-                bar.update(waiting)
-                waiting = 0
-
-        yield advance
-        bar.update(waiting)
+def _bytes(outputs: list[Path]) -> int:
+    return sum(path.stat().st_size for output in outputs for _, path in files_of_run(output))

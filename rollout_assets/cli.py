@@ -340,6 +340,42 @@ def show_policy_schema() -> None:
     click.echo(json.dumps(policy_schema(), indent=2))
 
 
+@main.command("index")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@_place_options
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes that scan side by side.  [default: ROLLOUT_WORKERS, or the usable cores]",
+)
+@click.option("--whole", is_flag=True, help="Scan everything, even if files only grew since the last time.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def index_run(
+    run: Path,
+    runs_root: Path | None,
+    policy: Path | None,
+    home: Path | None,
+    workers: int | None,
+    whole: bool,
+    as_json: bool,
+) -> None:
+    """Index one run into the store, or what was appended to it since the last time; print its faults.
+
+    RUN is a results file, or a folder that holds exactly one run. It is named by its path below the runs root; where
+    none is set, by the names of its folder and its file. Exits with 0 when the run is sound, with 1 when its faults
+    block it or it cannot be read.
+    """
+    from rollout_assets.index_command import index
+    from rollout_assets.indexing.startup import spare_pandas
+    from rollout_assets.settings import worker_count
+
+    spare_pandas()
+    settings = _settings(runs_root, policy, home)
+    name_it = runs_root is None and (home is not None or not os.environ.get("ROLLOUT_RUNS_ROOT"))
+    count = workers or worker_count()
+    sys.exit(index(run, settings, name_it=name_it, workers=count, whole=whole, as_json=as_json))
+
+
 @main.command("check")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -218,7 +218,7 @@ class Store:
 
     def is_taken_in(self, key: str, fingerprint: str) -> bool:
         """Whether nothing is left to do for this state of a run: it is blocked, or all its tables follow its index."""
-        verdict = self._readable_verdict(key)
+        verdict = self.readable_verdict(key)
         if verdict is None or verdict.fingerprint != fingerprint or verdict.state == "indexing":
             return False
         return verdict.state == "blocked" or all(
@@ -227,10 +227,10 @@ class Store:
 
     def is_sound(self, key: str) -> bool:
         """Whether a run passed the strictness checks when it was last indexed."""
-        verdict = self._readable_verdict(key)
+        verdict = self.readable_verdict(key)
         return verdict is not None and verdict.state == "sound"
 
-    def _readable_verdict(self, key: str) -> Verdict | None:
+    def readable_verdict(self, key: str) -> Verdict | None:
         """The verdict, or `None` when it cannot be read: taking the run in anew writes another one."""
         try:
             return self.verdict(key)

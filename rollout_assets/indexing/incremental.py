@@ -98,7 +98,7 @@ def make_index(
         spool: A local folder, `Store.new_spool`.
         workers: Processes to scan with, at most.
         whole: Scan everything whatever is stored.
-        advance: Told how many more bytes were scanned, by one thread at a time.
+        advance: Told how many more bytes are done, by one thread at a time.
 
     Raises:
         RunDataError: What `find_run` and `index_run` raise; `E-RUN-CHANGED` when files of the run changed meanwhile.

@@ -86,7 +86,7 @@ def index_run(
         faults_path: Where the table `producer_faults` goes.
         workers: Processes to scan with, at most.
         earlier: An index of the same files to go on from; what it holds is not read again.
-        advance: Told how many more bytes were scanned, by one thread at a time.
+        advance: Told how many more bytes are done, by one thread at a time; those of an earlier index are at once.
 
     Raises:
         RunDataError: `E-UNREADABLE` when a file cannot be opened or read; `E-WORKER` when a worker process died. Bad
@@ -95,6 +95,8 @@ def index_run(
     marks = {} if earlier is None else earlier.marks
     counts = {file: _Count(file, path, marks.get(file)) for file, path in files_of_run(run.output)}
     wanted = [Range(file, count.path, count.start, count.size) for file, count in counts.items()]
+    if earlier is not None:
+        advance(sum(whole.start for whole in wanted))
     lines_before = {file: count.lines_before for file, count in counts.items()}
     records_path.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -236,7 +238,7 @@ def _growing(
     """
     marks = {file: count.earlier for file, count in counts.items() if count.earlier is not None}
     behind = None if old is None or _must_be_rewritten(old, counts, counted) else old
-    with written_beside(path) as temporary, parquet_writer(temporary, table.schema, behind=behind) as write:
+    with written_beside(path) as temporary, parquet_writer(temporary, table, behind=behind) as write:
         growing = _GrowingTable(write, table.schema, old if behind is None else None, marks)
         yield growing
         growing.flush()

@@ -22,11 +22,13 @@ from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.records.paths import File
 from rollout_assets.indexing.batches import read_range
 from rollout_assets.indexing.faults import fault_table
+from rollout_assets.indexing.startup import spare_pandas
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
 
 
 def main() -> None:
     """Scan what is asked for on the standard streams."""
+    spare_pandas()
     # What else might print must not get between the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
