@@ -60,7 +60,8 @@ def ingest(
 ) -> list[IngestResult]:
     """Materialize every asset for every run, in the order given, so that baselines come before their candidates.
 
-    A run that fails does not stop the others. No other process may do this on the same instance meanwhile: `sole_use`.
+    At the end the check over all runs looks at what was left behind, for the UI. A run that fails does not stop the
+    others. No other process may do this on the same instance meanwhile: `sole_use`.
     """
     from rollout_assets.definitions import defs
 
@@ -77,6 +78,9 @@ def ingest(
         result = _result(run.key, outcome)
         results.append(result)
         on_result(result)
+    if runs:
+        check = defs.resolve_job_def("check_runs")
+        check.execute_in_process(instance=instance, raise_on_error=False, run_config=_QUIET, tags=_IN_TERMINAL)
     return results
 
 

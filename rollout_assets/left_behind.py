@@ -60,12 +60,13 @@ def left_behind(
         store: Where verdicts and tables lie.
         partitions: The runs that Dagster knows.
         on_their_way: Runs that are being taken in at this moment; nothing is said of them.
-        settle_seconds: How long the files of a run must have rested before it is missed.
+        settle_seconds: How long the files of a run must have rested before it should have been taken in.
     """
     found = [LeftBehind("rejected", str(item.path), item.reason) for item in discovery.rejected]
     for run in discovery.runs:
-        if run.key not in on_their_way and is_settled(run, settle_seconds):
-            found += _of_run(store, run)
+        if run.key not in on_their_way:
+            settled = is_settled(run, settle_seconds)
+            found += (item for item in _of_run(store, run) if settled or item.kind != "not_taken_in")
     on_disk = {run.key for run in discovery.runs}
     found += [
         LeftBehind("vanished", key, "its results file does not exist any more")

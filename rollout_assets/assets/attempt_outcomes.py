@@ -8,7 +8,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rollout_assets.assets.metadata import OWNERS, SHOWN_ROWS, definition_metadata, row_count, shown_table
+from rollout_assets.assets.metadata import OWNERS, SHOWN_ROWS, definition_metadata, grain, row_count, shown_table
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.outcomes import OUTCOME_CHECKS, consistent, inconsistent
 from rollout_assets.core.errors import RunDataError
@@ -25,6 +25,7 @@ from rollout_assets.tables import ATTEMPT_OUTCOMES
     group_name="rollouts",
     kinds={"python", "parquet"},
     owners=OWNERS,
+    tags=grain("attempt"),
     code_version="1",
     metadata=definition_metadata(ATTEMPT_OUTCOMES),
     description=ATTEMPT_OUTCOMES.meaning,
@@ -54,7 +55,6 @@ def _metadata(store: Store, key: str, outcomes: RunOutcomes) -> dict[str, Any]:
     table = outcomes.table
     standing = table.filter(table["selected"])
     dropped = table.filter(pc.invert(table["selected"]))
-    shown = dropped.select(["file", "line", "task", "rollout_id", "attempt_index", "failure_class", "dropped_because"])
     metadata: dict[str, Any] = {
         **row_count(table.num_rows),
         "read_by": str(outcomes.mode),
@@ -63,10 +63,22 @@ def _metadata(store: Store, key: str, outcomes: RunOutcomes) -> dict[str, Any]:
         "standing_failures": pc.sum(pc.equal(standing["file"], "failures")).as_py() or 0,
     }
     if dropped.num_rows:
-        metadata["dropped_outcomes"] = shown_table(shown.slice(0, SHOWN_ROWS).to_pylist())
+        metadata["dropped_outcomes"] = shown_table([_shown(row) for row in dropped.slice(0, SHOWN_ROWS).to_pylist()])
     if outcomes.coverage is None:
         return metadata | {"coverage": "unknown: the run has neither a manifest nor an inventory"}
     path = store.coverage_path(key)
     write_json(path, outcomes.coverage)
     figures = [{"figure": name, "value": str(value)} for name, value in outcomes.coverage.items()]
     return metadata | {"coverage": shown_table(figures), "coverage_file": dg.MetadataValue.path(str(path))}
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """What a person asks for first comes first: the UI lets a wide table run out of the window."""
+    return {
+        "task": row["task"],
+        "rollout": row["rollout_id"],
+        "attempt": row["attempt_index"],
+        "dropped because": row["dropped_because"],
+        "failure class": row["failure_class"],
+        "row": f"{row['file']} line {row['line']}",
+    }

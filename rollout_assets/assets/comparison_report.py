@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count, shown_table
+from rollout_assets.assets.metadata import OWNERS, definition_metadata, grain, row_count, shown_table
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.baseline_compared import BASELINE_COMPARED, baseline_compared
 from rollout_assets.checks.comparison_gate import COMPARISON_GATE, comparison_gate
@@ -46,6 +46,7 @@ class ComparisonConfig(dg.Config):
     group_name="comparison",
     kinds={"python", "parquet", "markdown"},
     owners=OWNERS,
+    tags=grain("baseline-and-task"),
     code_version="1",
     metadata=definition_metadata(COMPARISON_REPORT),
     description=f"{COMPARISON_REPORT.meaning} The partition is the run to judge; the policy names its baselines "
@@ -88,7 +89,7 @@ def _metadata(compared: list[tuple[Comparison, Reports]]) -> dict[str, Any]:
         "report": dg.MetadataValue.md("\n\n".join(_for_the_ui(reports) for _, reports in compared)),
     }
     metadata["differences"] = dg.MetadataValue.md(difference_plot(_differences(first)))
-    flips = [flip for comparison, _ in compared for flip in _flips(comparison)]
+    flips = [flip for comparison, _ in compared for flip in _flips(comparison, several=len(compared) > 1)]
     if flips:
         metadata["flips"] = shown_table(flips)
     metadata |= {
@@ -120,7 +121,7 @@ def _differences(comparison: Comparison) -> Iterator[float]:
             yield 0.0 if task.category == "identical" else task.difference
 
 
-def _flips(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def _flips(comparison: Comparison, *, several: bool) -> Iterator[dict[str, Any]]:
     noisy = noisy_tasks(comparison.result)
     for task in comparison.result.tasks.of("flipped", "flipped_agent_error"):
         yield {
@@ -130,7 +131,7 @@ def _flips(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "category": task.category,
             "old": task.old and task.old.reward,
             "new": task.new and task.new.reward,
-            "baseline": comparison.baseline,
+            **({"baseline": comparison.baseline} if several else {}),
         }
 
 

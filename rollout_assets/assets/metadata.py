@@ -50,6 +50,11 @@ def definition_metadata(table: Table) -> dict[str, Any]:
     }
 
 
+def grain(one_row_per: str) -> dict[str, str]:
+    """The tag that says what a row of a table stands for."""
+    return {"grain": one_row_per}
+
+
 def row_count(rows: int) -> dict[str, Any]:
     """The count that the UI shows as a chip of its own."""
     return {"dagster/row_count": rows}

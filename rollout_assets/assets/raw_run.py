@@ -4,6 +4,7 @@ import warnings
 
 import dagster as dg
 
+from rollout_assets.assets.metadata import grain
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.core.discovery import DiscoveredRun, find_run
 from rollout_assets.core.errors import RunDataError
@@ -28,7 +29,7 @@ with warnings.catch_warnings():
         key=RAW_RUN,
         partitions_def=ROLLOUT_RUNS,
         group_name="runs",
-        tags={"dagster/kind/jsonl": ""},
+        tags={"dagster/kind/jsonl": "", **grain("run")},
         description="A run directory as NeMo Gym wrote it: results (`<key>.jsonl`), failures sidecar, manifest and "
         "inventory. Its data version names sizes, times and inodes of these files, so a change makes what is "
         "downstream stale. Observed by the sensor `discover_runs`; nothing here writes to it.",

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pyarrow.parquet as pq
 
-from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count, shown_table
+from rollout_assets.assets.metadata import OWNERS, definition_metadata, grain, row_count, shown_table
 from rollout_assets.assets.raw_run import RAW_RUN
 from rollout_assets.automation.freshness import freshness_policy
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
@@ -38,6 +38,7 @@ CHECKS = [JSONL_STRICT, REWARD_STRICT, REWARD_FINITE, ROW_COUNT_NOT_SHRINKING]
             metadata=definition_metadata(RECORD_INDEX),
             kinds={"python", "parquet"},
             owners=OWNERS,
+            tags=grain("line"),
             code_version=CODE_VERSION,
             freshness_policy=freshness_policy(),
         ),
@@ -47,6 +48,7 @@ CHECKS = [JSONL_STRICT, REWARD_STRICT, REWARD_FINITE, ROW_COUNT_NOT_SHRINKING]
             metadata=definition_metadata(PRODUCER_FAULTS),
             kinds={"python", "parquet"},
             owners=OWNERS,
+            tags=grain("fault"),
             code_version=CODE_VERSION,
         ),
     },

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import pyarrow.compute as pc
 
-from rollout_assets.assets.metadata import OWNERS, definition_metadata, row_count
+from rollout_assets.assets.metadata import OWNERS, definition_metadata, grain, row_count
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
 from rollout_assets.checks.partitioned import not_judged
 from rollout_assets.checks.task_key_sound import TASK_KEY_SOUND, task_key_sound
@@ -25,6 +25,7 @@ from rollout_assets.tables import TASK_SIDES
     group_name="comparison",
     kinds={"python", "parquet"},
     owners=OWNERS,
+    tags=grain("task"),
     code_version="1",
     metadata=definition_metadata(TASK_SIDES),
     description=TASK_SIDES.meaning,

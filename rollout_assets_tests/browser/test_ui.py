@@ -86,8 +86,18 @@ def test_a_run_says_which_attempts_were_dropped_and_why(page: playwright.Page, s
     table = page.locator("tr", has_text="dropped_outcomes").last
     timeout = table.locator("tr", has_text="transport_timeout")
     timeout.wait_for()
-    assert "superseded" in timeout.inner_text()
     page.screenshot(path=screenshots / "attempts.png")
+    reason = timeout.get_by_text("superseded by attempt")
+    assert is_inside_the_window(reason)
+
+
+def test_the_standing_check_lists_the_malformed_run(page: playwright.Page, screenshots: Path) -> None:
+    page.goto("/assets/raw_run?view=checks&checkDetail=no_run_left_behind")
+    page.get_by_text("4 runs on disk, 1 left behind.").first.wait_for()
+    page.screenshot(path=screenshots / "left-behind.png")
+    row = page.locator("tr", has=page.get_by_text("blocked", exact=True)).last
+    assert DAMAGED in row.inner_text().replace("\n", "")
+    assert page.locator("tr", has_text="hours silent").first.is_visible()
 
 
 def test_the_failed_check_names_line_byte_and_kind(
@@ -110,9 +120,7 @@ def test_the_failed_check_names_line_byte_and_kind(
     assert "Mend the producer" in told
     row = page.locator("tr", has=page.get_by_text("invalid_json", exact=True)).last
     assert {"output", str(TORN_LINE), str(fault)} <= set(row.inner_text().split())
-    right_edge = description.bounding_box()
-    assert right_edge is not None
-    assert right_edge["x"] + right_edge["width"] <= WINDOW["width"], "the description runs out of the window"
+    assert is_inside_the_window(description)
 
     page.get_by_role("tab", name="Partitions").last.click()
     page.get_by_text("Passed (3)").wait_for()
@@ -126,7 +134,9 @@ def test_the_comparison_names_the_tasks_that_got_worse(page: playwright.Page, sc
     flips.get_by_text("divisors-360").wait_for()
     page.screenshot(path=screenshots / "comparison.png")
     assert page.get_by_text(BEFORE, exact=True).first.is_visible()
-    worse = {row.split()[0] for row in flips.locator("tr").all_inner_texts() if "worse" in row.split()[1:]}
+    rows = [row.split() for row in flips.locator("tr").all_inner_texts()]
+    worse = {row[0] for row in rows if "worse" in row[1:]}
+    assert {"task", "this", "run", "within", "noise"} <= set(rows[0])
     assert worse >= {"divisors-360", "sum-of-squares", "geometric-tail"}
     page.get_by_text("[Show Markdown]").first.click()
     page.get_by_role("heading", name="Flips").first.wait_for()
@@ -155,6 +165,12 @@ def test_a_plot_is_shown_inside_the_page(page: playwright.Page, screenshots: Pat
     plot.wait_for()
     assert plot.evaluate("image => image.complete && image.naturalWidth") == 404
     page.screenshot(path=screenshots / f"plot-{asset}.png")
+
+
+def is_inside_the_window(element: playwright.Locator) -> bool:
+    """Whether nothing of an element is cut off at the right."""
+    box = element.bounding_box()
+    return box is not None and box["x"] + box["width"] <= WINDOW["width"]
 
 
 def open_partition(page: playwright.Page, asset: str, run_key: str) -> None:

@@ -172,6 +172,13 @@ def test_a_run_that_is_still_written_is_not_missed(project: Project, monkeypatch
     assert check(project).passed
 
 
+def test_a_run_that_was_just_blocked_is_listed_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLOUT_SETTLE_SECONDS", "1000")
+    project.write_run("broken", b"{oops\n")
+    assert not project.run("broken").success
+    assert listed(check(project)) == {("blocked", "broken")}
+
+
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
 def test_a_run_that_is_being_taken_in_is_not_missed(project: Project, status: dg.DagsterRunStatus) -> None:
     killed_while_indexing(project)
