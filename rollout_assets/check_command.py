@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rollout_assets.core.discovery import discover
+from rollout_assets.core.discovery import RejectedRun, discover
 from rollout_assets.core.errors import RunDataError, unreadable_file
 from rollout_assets.core.jsonl import Fault
 from rollout_assets.core.run_scan import files_of_run, scan_run
@@ -28,10 +28,17 @@ def check(paths: Iterable[Path], *, as_json: bool) -> int:
         paths: Results files, or folders of which every run is meant.
         as_json: Print one JSON object for all instead of a line per fault.
 
+    What looks like a run in a folder and cannot be one is reported, and stops no other.
+
     Raises:
         RunDataError: A path is unreadable or names no run.
     """
-    outputs = [output for path in paths for output in _outputs(path)]
+    outputs: list[Path] = []
+    rejected: list[RejectedRun] = []
+    for path in paths:
+        of_path, not_of_path = _outputs(path)
+        outputs += of_path
+        rejected += not_of_path
     rows: Counter[str] = Counter()
     faults: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
@@ -48,27 +55,35 @@ def check(paths: Iterable[Path], *, as_json: bool) -> int:
                 else:
                     click.echo(str(line).encode("utf-8", "backslashreplace"))
     if as_json:
-        report = {"runs": {str(output): rows[str(output)] for output in outputs}, "kinds": kinds, "faults": faults}
+        report: dict[str, Any] = {
+            "runs": {str(output): rows[str(output)] for output in outputs},
+            "kinds": kinds,
+            "faults": faults,
+        }
+        report["cannot_be_taken_in"] = [{"path": str(item.path), "reason": item.reason} for item in rejected]
         click.echo(json.dumps(report, indent=2))
     else:
-        found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "no fault"
-        click.echo(f"{counted(len(outputs), 'run')}, {counted(rows.total(), 'readable row')}: {found}", err=True)
-    return EXIT_FAULTS if kinds else EXIT_SOUND
+        for item in rejected:
+            click.echo(f"{item.path}: cannot be taken in: {item.reason}".encode("utf-8", "backslashreplace"))
+        told = [f"{count} {kind}" for kind, count in sorted(kinds.items())]
+        told += [f"{len(rejected)} cannot be taken in"] if rejected else []
+        summary = f"{counted(len(outputs), 'run')}, {counted(rows.total(), 'readable row')}"
+        click.echo(f"{summary}: {', '.join(told) or 'no fault'}", err=True)
+    return EXIT_FAULTS if kinds or rejected else EXIT_SOUND
 
 
-def _outputs(path: Path) -> list[Path]:
+def _outputs(path: Path) -> tuple[list[Path], Sequence[RejectedRun]]:
+    """The results file that is named, or all of a folder; and what looks like one there and cannot be a run."""
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except OSError as error:
         raise unreadable_file(path, error) from None
     if not is_folder:
-        return [path]
+        return [path], ()
     found = discover(path)
-    if found.rejected:
-        raise RunDataError("E-RUN-KEY", found.rejected[0].reason, path=found.rejected[0].path)
-    if not found.runs:
+    if not found.runs and not found.rejected:
         raise RunDataError("E-RUN-COUNT", "holds no run (no results file `*.jsonl` in any folder)", path=path)
-    return [run.output for run in found.runs]
+    return [run.output for run in found.runs], found.rejected
 
 
 def _as_dict(fault: Fault) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,23 +42,63 @@ def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+class _Refused(click.ClickException):
+    """What every command ends with when it cannot do its work: `error: ` and what to do, in one line."""
+
+    def show(self, file: Any = None) -> None:
+        """Print it to the standard error stream."""
+        click.echo(f"error: {self.message}".encode("utf-8", "backslashreplace"), file, err=True)
+
+
+class _WrongUsage(_Refused):
+    """A refusal of the command line itself: first what it should look like."""
+
+    exit_code = click.UsageError.exit_code
+
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(error.format_message())
+        self._usage = error.ctx and f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n"
+
+    def show(self, file: Any = None) -> None:
+        """Print the usage, then the refusal."""
+        click.echo(self._usage, file, err=True)
+        super().show(file)
+
+
 class _Commands(click.Group):
     """Commands whose failures are told in one line: what was refused, where, and what to do."""
 
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        """Read the command line."""
+        with _refusals():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, context: click.Context) -> Any:
         """Run the command; a refusal of ours or of the operating system ends it with exit code 1."""
-        from rollout_assets.core.errors import RunDataError
-
-        try:
+        with _refusals():
             return super().invoke(context)
-        except RunDataError as error:
-            raise click.ClickException(str(error)) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read the output has gone: click ends quietly
-                raise
-            place = error.filename or "the output cannot be written"
-            reason = f"{place}: {error.strerror or error}; mend that, or name another place"
-            raise click.ClickException(reason) from None
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Give every refusal, of ours, of click and of the operating system, the one form."""
+    from rollout_assets.core.errors import RunDataError
+
+    try:
+        yield
+    except click.UsageError as error:
+        if type(error).show is not click.UsageError.show:  # it shows the help instead
+            raise
+        raise _WrongUsage(error) from None
+    except click.ClickException as error:
+        raise _Refused(error.format_message()) from None
+    except RunDataError as error:
+        raise _Refused(str(error)) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read the output has gone: click ends quietly
+            raise
+        place = error.filename or "the output cannot be written"
+        raise _Refused(f"{place}: {error.strerror or error}; mend that, or name another place") from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -89,7 +129,8 @@ def demo(home: Path | None) -> None:
 def ingest(runs_root: Path | None, policy: Path | None, home: Path | None) -> None:
     """Take in every run below the runs root: index, check, fold, summarise, compare.
 
-    Does what the sensor does in Dagster, now and in this terminal. Exits with 1 when a run could not be used.
+    Does what the sensor does in Dagster, now and in this terminal. Exits with 1 when a run could not be used,
+    or does not pass its gate.
     """
     settings = _settings(runs_root, policy, home)
     with _sole_use(settings):
@@ -123,7 +164,7 @@ def ui(runs_root: Path | None, policy: Path | None, home: Path | None, port: int
     envvar="ROLLOUT_RUNS_ROOT",
     help="The runs root as seen from here: a run that is not in it is refused at once. [env: ROLLOUT_RUNS_ROOT]",
 )
-@click.option("--wait", is_flag=True, help="Wait until the run is taken in; exit with 1 when it could not be used.")
+@click.option("--wait", is_flag=True, help="Wait until the run is taken in; exit with 1 when it is not sound.")
 @click.option("--timeout", type=float, help="Seconds to wait at most.")
 def trigger(run_key: str, url: str, runs_root: Path | None, wait: bool, timeout: float | None) -> None:
     """Have a running Dagster take in one run: for the end of a training job, from any host.
@@ -143,7 +184,8 @@ def trigger(run_key: str, url: str, runs_root: Path | None, wait: bool, timeout:
         raise click.ClickException(str(error)) from None
     for problem in outcome.problems:
         click.echo(problem)
-    click.echo(f"{run_key} {'was taken in' if outcome.succeeded else 'cannot be used'}")
+    ended = "was taken in, and does not pass" if outcome.taken_in else "cannot be used"
+    click.echo(f"{run_key} {'was taken in' if outcome.succeeded else ended}")
     if not outcome.succeeded:
         sys.exit(1)
 
@@ -275,22 +317,18 @@ def coverage(run: Path, as_json: bool, timeline: str | None) -> None:
     import json
     import warnings
 
-    from rollout_assets.core.errors import RunDataError
     from rollout_assets.core.records import exit_status, read_run, report
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
-        try:
-            output = report.results_file_of(run)
-            reading = read_run(output)
-            figures = None if reading.records is None else reading.records.coverage()
-            if as_json:
-                click.echo(json.dumps(report.as_json(output, reading, figures, timeline), indent=2))
-            else:
-                click.echo(report.as_text(output, reading, figures, timeline))
-        except RunDataError as error:
-            raise click.ClickException(f"{error.code}: {error}") from None
+        output = report.results_file_of(run)
+        reading = read_run(output)
+        figures = None if reading.records is None else reading.records.coverage()
+        if as_json:
+            click.echo(json.dumps(report.as_json(output, reading, figures, timeline), indent=2))
+        else:
+            click.echo(report.as_text(output, reading, figures, timeline))
     sys.exit(1 if figures is None else exit_status(figures))
 
 
@@ -311,6 +349,7 @@ def check_policy(runs_root: Path | None, policy: Path | None, home: Path | None,
 
     from rollout_assets import policy_report
     from rollout_assets.core.discovery import discover
+    from rollout_assets.core.text import counted
     from rollout_assets.policy import load_policy
 
     settings = _settings(runs_root, policy, home)
@@ -326,7 +365,7 @@ def check_policy(runs_root: Path | None, policy: Path | None, home: Path | None,
         )
         return
     click.echo(f"policy: {found or f'there is no file {settings.policy}, so everything is at its default'}")
-    click.echo(f"runs:   {settings.runs_root} ({len(discovery.runs)} runs)\n")
+    click.echo(f"runs:   {settings.runs_root} ({counted(len(discovery.runs), 'run')})\n")
     click.echo(policy_report.as_text(report))
 
 
