@@ -12,32 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rollout_assets.core.compare.keys import ALL_KEYS
 from rollout_assets.core.errors import RunDataWarning
 from rollout_assets.core.records import ReadingMode, TimelineEntry, open_run, timeline
+from rollout_assets.core.records.outcomes import Disposition
 from rollout_assets.core.records.timeline import mode_of
+from rollout_assets.standing import fold_index
 from rollout_assets.tables import ATTEMPT_OUTCOMES, key_column
 
-_IDENTITY = ["task_index", "rollout_index"]
 #: What the timeline does not know of a row, and the index does.
 _FROM_INDEX = ["task", "reward", "mask_reason"]
-_COPIED = [
-    "file",
-    "line",
-    "offset",
-    "length",
-    "rollout_id",
-    "task",
-    *_IDENTITY,
-    "attempt_index",
-    "reward",
-    "mask_reason",
-    "failure_class",
-]
 
 
 @dataclass(frozen=True)
@@ -82,57 +71,49 @@ def _table(entries: Sequence[TimelineEntry], index: pa.Table) -> pa.Table:
 def fold_rows(index: pa.Table) -> pa.Table:
     """The table `attempt_outcomes` of a run that is known by its rows alone, from its table `record_index`.
 
-    The vectorised twin of `core.records.rows_only_timeline`: of the failures of a (task index, rollout index) the last
-    one in file order stands, and none when the output has that pair.
+    The twin of `core.records.rows_only_timeline`; the rule is in `standing.fold_index`.
     """
-    rows = (
-        _with_task(index)
-        .select([*_COPIED, "evidence", "spends_attempt", "final"])
-        .to_pandas(types_mapper=pd.ArrowDtype)
+    fold = fold_index(index)
+    stands, line = fold.stands(), index["line"].to_numpy()
+    scored = fold.last_result >= 0
+    evidence, superseded = np.flatnonzero(fold.evidence), ~scored & (fold.last_failure != fold.failures)
+    reasons = _reasons(
+        len(index),
+        (evidence, pa.repeat("evidence row: no result, not an attempt", len(evidence))),
+        (fold.failures[superseded], _joined("superseded by line ", line[fold.last_failure[superseded]], "")),
+        (fold.failures[scored], _joined("scored by line ", line[fold.last_result[scored]], " of the output")),
     )
-    in_sidecar = (rows["file"] == "failures").astype(bool)
-    evidence = in_sidecar & rows["evidence"].astype(bool)
-    failures = in_sidecar & ~evidence
-    identified = rows[_IDENTITY].notna().all(axis=1)
+    dispositions = fold.in_sidecar.astype(np.int32)
+    dispositions[fold.failures[scored]] = 0
+    columns = {
+        "disposition": pa.DictionaryArray.from_arrays(
+            pa.array(dispositions, mask=fold.evidence), [Disposition.SUCCESS, Disposition.FAILURE]
+        ),
+        "selected": stands,
+        "dropped_because": reasons,
+        "counted": fold.in_sidecar & ~fold.evidence & index["spends_attempt"].to_numpy(),
+        "final": stands & index["final"].to_numpy(),
+    }
+    rows = _with_task(index)
+    schema = ATTEMPT_OUTCOMES.schema
+    return pa.Table.from_arrays([columns[n] if n in columns else rows[n] for n in schema.names], schema=schema)
 
-    scored_line = _last_line(rows[~in_sidecar & identified])
-    failed_line = _last_line(rows[failures & identified])
-    line_of_score = _looked_up(rows, scored_line)
-    line_of_failure = _looked_up(rows, failed_line)
 
-    reasons = pd.Series(None, index=rows.index, dtype=object)
-    reasons[evidence] = "evidence row: no result, not an attempt"
-    superseded = failures & identified & line_of_failure.notna() & (line_of_failure != rows["line"].astype("float64"))
-    reasons[superseded] = "superseded by line " + _text(line_of_failure[superseded])
-    scored = failures & identified & line_of_score.notna()
-    reasons[scored] = "scored by line " + _text(line_of_score[scored]) + " of the output"
+Rows = npt.NDArray[np.integer]
 
-    outcomes = rows[_COPIED].copy()
-    outcomes["disposition"] = in_sidecar.map({True: "failure", False: "success"}).where(~evidence)
-    outcomes.loc[scored, "disposition"] = "success"
-    outcomes["selected"] = reasons.isna()
-    outcomes["dropped_because"] = reasons
-    outcomes["counted"] = failures & rows["spends_attempt"].astype(bool)
-    outcomes["final"] = rows["final"].astype(bool) & reasons.isna()
-    return pa.Table.from_pandas(outcomes, schema=ATTEMPT_OUTCOMES.schema, preserve_index=False)
+
+def _reasons(count: int, *given: tuple[Rows, pa.Array]) -> pa.Array:
+    """A column of so many texts, null but for the given rows, which have the given texts."""
+    rows = np.concatenate([rows for rows, _ in given])
+    places = np.full(count, -1)
+    places[rows] = np.arange(rows.size)
+    return pa.concat_arrays([texts for _, texts in given]).take(pa.array(places, mask=places < 0))
+
+
+def _joined(before: str, lines: Rows, behind: str) -> pa.Array:
+    return pc.binary_join_element_wise(before, pa.array(lines).cast(pa.string()), behind, "")
 
 
 def _with_task(index: pa.Table) -> pa.Table:
     """The index with the label of each row under the first task key that the row carries."""
     return index.append_column("task", pc.coalesce(*(index[key_column(key)] for key in ALL_KEYS)))
-
-
-def _last_line(rows: pd.DataFrame) -> pd.Series:
-    """(task index, rollout index) -> the last line in file order that names it."""
-    return rows.drop_duplicates(_IDENTITY, keep="last").set_index(_IDENTITY)["line"].astype("float64")
-
-
-def _looked_up(rows: pd.DataFrame, lines: pd.Series) -> pd.Series:
-    """For each row the line of its identity, NaN where there is none."""
-    if lines.empty:
-        return pd.Series(float("nan"), index=rows.index)
-    return rows[_IDENTITY].join(lines.rename("found"), on=_IDENTITY)["found"].astype("float64")
-
-
-def _text(lines: pd.Series) -> pd.Series:
-    return lines.astype("int64").astype(str)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from rollout_assets.core.compare.facts import RewardState, RowFacts
 from rollout_assets.core.compare.keys import ALL_KEYS, INPUT_DIGEST, KEY_CANDIDATES, TASK_INDEX, index_label
 from rollout_assets.core.compare.rows import Attempt, sidecar_path
 from rollout_assets.core.records.paths import File
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Integers = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
 
 _DIGEST_BYTES = 32
 _NO_DIGEST = bytes(_DIGEST_BYTES)
@@ -67,6 +74,18 @@ class _Numbers:
         self._values = array("q")
         self._aside: dict[int, int | float] = {}
 
+    @classmethod
+    def of(cls, values: Integers, given: Flags) -> _Numbers:
+        """These integers, None where none is given."""
+        numbers = cls()
+        aside = given & ((values <= -(2**62)) | (values >= 2**62))
+        numbers._aside = {row: int(values[row]) for row in aside.nonzero()[0].tolist()}
+        values = values.copy()
+        values[~given] = cls._NONE
+        values[aside] = cls._ASIDE
+        numbers._values.frombytes(values.tobytes())
+        return numbers
+
     def append(self, value: int | float | None) -> None:
         if value is None:
             self._values.append(self._NONE)
@@ -81,6 +100,39 @@ class _Numbers:
         if value > self._ASIDE:
             return value
         return None if value == self._NONE else self._aside[row]
+
+
+class FactColumns(NamedTuple):
+    """The facts of some rows as numpy arrays of one length; fields as in `RowFacts`.
+
+    Attributes:
+        lines: int64.
+        offsets: int64.
+        lengths: int64.
+        task_indices: int64, and where there is one.
+        input_tokens: int64, and where there are any.
+        output_tokens: int64, and where there are any.
+        rewards: float64; 0 where there is none.
+        elapsed_seconds: float64; 0 where it is not known.
+        input_digests: 32 bytes a row; zeros where there is none.
+        labels: For keys of `ALL_KEYS` under which any row has a label, by the place of the key: the number of each
+            label in the pool of the table, uint32.
+        signals: For each row the place in `examples` of one that agrees in all its `Signals`.
+        examples: Facts of some rows.
+    """
+
+    lines: Integers
+    offsets: Integers
+    lengths: Integers
+    task_indices: tuple[Integers, Flags]
+    input_tokens: tuple[Integers, Flags]
+    output_tokens: tuple[Integers, Flags]
+    rewards: npt.NDArray[np.float64]
+    elapsed_seconds: npt.NDArray[np.float64]
+    input_digests: bytes
+    labels: dict[int, npt.NDArray[np.uint32]]
+    signals: Integers
+    examples: Sequence[RowFacts]
 
 
 class FactTable(Sequence[RowFacts]):
@@ -114,6 +166,31 @@ class FactTable(Sequence[RowFacts]):
         table = cls(pool)
         for row in facts:
             table.append(row)
+        return table
+
+    @classmethod
+    def of_columns(cls, columns: FactColumns, pool: LabelPool) -> FactTable:
+        """These facts as a table; no row is put together on the way."""
+        import numpy as np
+
+        table = cls(pool)
+        for column, values in (
+            (table._lines, columns.lines),
+            (table._offsets, columns.offsets),
+            (table._lengths, columns.lengths),
+            (table._rewards, columns.rewards),
+            (table._elapsed, columns.elapsed_seconds),
+        ):
+            column.frombytes(values.tobytes())
+        table._task_indices = _Numbers.of(*columns.task_indices)
+        table._input_tokens = _Numbers.of(*columns.input_tokens)
+        table._output_tokens = _Numbers.of(*columns.output_tokens)
+        table._digests += columns.input_digests
+        for place, numbers in columns.labels.items():
+            if place != _INDEX_COLUMN:
+                table._labels[place] = array("I", numbers.astype(np.uint32).tobytes())
+        numbers = np.array([table._signal_number(example) for example in columns.examples], np.uint32)
+        table._signals.frombytes(numbers[columns.signals].tobytes())
         return table
 
     def append(self, facts: RowFacts) -> None:
