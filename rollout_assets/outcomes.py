@@ -7,7 +7,7 @@ known by its rows alone is folded from its stored index, without reading the fil
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from rollout_assets.core.compare.keys import ALL_KEYS
 from rollout_assets.core.errors import RunDataWarning
-from rollout_assets.core.records import ReadingMode, TimelineEntry, open_run, timeline
-from rollout_assets.core.records.outcomes import Disposition
+from rollout_assets.core.records import ReadingMode, RolloutRecords, TimelineEntry, open_run, timeline
+from rollout_assets.core.records.outcomes import Disposition, disposition_of
+from rollout_assets.core.records.resume import Resume
 from rollout_assets.core.records.timeline import mode_of
 from rollout_assets.standing import fold_index
 from rollout_assets.tables import ATTEMPT_OUTCOMES, key_column
@@ -31,11 +32,33 @@ _FROM_INDEX = ["task", "reward", "mask_reason"]
 
 @dataclass(frozen=True)
 class RunOutcomes:
-    """The outcomes of a run: how it was read, the table `attempt_outcomes`, and its coverage where that is known."""
+    """The outcomes of a run: how it was read, the table `attempt_outcomes`, and its coverage where that is known.
+
+    `records` are what the coverage counts, None without coverage.
+    """
 
     mode: ReadingMode
     table: pa.Table
     coverage: dict[str, Any] | None
+    records: RolloutRecords | None = None
+
+    def lacking(self, *dispositions: Disposition) -> Iterator[dict[str, Any]]:
+        """The expected rollouts that ended in one of these ways, in inventory order, with what a resume would do."""
+        if self.records is None:
+            return
+        for rollout_id in self.records.expected:
+            facts = self.records.newest_facts(rollout_id)
+            disposition = disposition_of(facts)
+            if disposition in dispositions:
+                spent = self.records.failure_count(rollout_id) >= self.records.attempt_cap
+                action = self.records.resume_action(rollout_id)
+                yield {
+                    "rollout": rollout_id,
+                    "outcome": "none" if facts is None else str(disposition),
+                    "failure class": facts and facts.failure_class,
+                    "attempts": self.records.next_number(rollout_id),
+                    "a resume would": "keep it, attempts spent" if spent and action is Resume.RUN else f"{action} it",
+                }
 
 
 def outcomes_of(output: Path, index: pa.Table) -> RunOutcomes:
@@ -53,7 +76,7 @@ def outcomes_of(output: Path, index: pa.Table) -> RunOutcomes:
         records = open_run(output)
     if records is None:
         return RunOutcomes(ReadingMode.ROWS_ONLY, fold_rows(index), None)
-    return RunOutcomes(mode_of(records), _table(timeline(records), index), records.coverage())
+    return RunOutcomes(mode_of(records), _table(timeline(records), index), records.coverage(), records)
 
 
 def _table(entries: Sequence[TimelineEntry], index: pa.Table) -> pa.Table:

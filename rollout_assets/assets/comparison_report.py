@@ -20,7 +20,8 @@ from rollout_assets.comparison import (
     comparisons_of,
     write_reports,
 )
-from rollout_assets.core.compare.wording import noisy_tasks
+from rollout_assets.core.compare.classify import TaskComparison
+from rollout_assets.core.compare.wording import SHOWN_DECIMALS, noisy_tasks
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.plots import difference_plot
 from rollout_assets.policy import RunGroups
@@ -129,10 +130,16 @@ def _flips(comparison: Comparison, *, several: bool) -> Iterator[dict[str, Any]]
             "this run": "better" if task.winner == "new" else "worse",
             "within noise": task.task in noisy,
             "category": task.category,
-            "old": task.old and task.old.reward,
-            "new": task.new and task.new.reward,
+            **_means(task),
             **({"baseline": comparison.baseline} if several else {}),
         }
+
+
+def _means(task: TaskComparison) -> dict[str, float | None]:
+    """Both means, in full only where rounding would make them look alike."""
+    exact = {name: side and side.reward for name, side in (("old", task.old), ("new", task.new))}
+    rounded = {name: None if mean is None else round(mean, SHOWN_DECIMALS) for name, mean in exact.items()}
+    return exact if rounded["old"] == rounded["new"] else rounded
 
 
 def _for_the_ui(reports: Reports) -> str:

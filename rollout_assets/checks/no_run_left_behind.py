@@ -58,6 +58,7 @@ def no_run_left_behind(context: dg.AssetCheckExecutionContext, workspace: Rollou
     discovery = unless_unreadable("runs root", lambda: discover(workspace.settings.runs_root), None)
     if discovery is None:
         return result_of(0, trouble, [])
+    root = f"{workspace.settings.runs_root}/"
     found = left_behind(
         discovery,
         workspace.store,
@@ -65,7 +66,9 @@ def no_run_left_behind(context: dg.AssetCheckExecutionContext, workspace: Rollou
         on_their_way=_on_their_way(context.instance),
         settle_seconds=seconds,
     )
-    return result_of(len(discovery.runs), [*trouble, *found], silences(discovery, policy))
+    # Paths are told from the runs root on: the UI lets a wide table push the description out of the window.
+    told = [LeftBehind(item.kind, item.name.replace(root, ""), item.reason.replace(root, "")) for item in found]
+    return result_of(len(discovery.runs), [*trouble, *told], silences(discovery, policy))
 
 
 def result_of(runs: int, found: Sequence[LeftBehind], groups: Sequence[Silence]) -> dg.AssetCheckResult:

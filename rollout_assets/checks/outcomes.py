@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from rollout_assets.checks.partitioned import partitioned_check
+from rollout_assets.assets.metadata import SHOWN_ROWS
+from rollout_assets.checks.partitioned import check_result, partitioned_check
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.records import ReadingMode
+from rollout_assets.core.records.outcomes import Disposition
 from rollout_assets.outcomes import RunOutcomes
 
 _ASSET = "attempt_outcomes"
@@ -46,59 +51,63 @@ _MODES = {
 
 def inconsistent(error: RunDataError) -> list[dg.AssetCheckResult]:
     """The results for a run whose files contradict each other."""
-    metadata: dict[str, Any] = {"code": error.code}
-    metadata |= {name: value for name in ("line", "offset") if (value := getattr(error, name)) is not None}
+    metadata: dict[str, Any] = {"code": error.code, "total": 1}
     if error.path is not None:
         metadata["path"] = dg.MetadataValue.path(error.path)
-    text = f"{error.code}: {error}. Nothing downstream of this run is materialized until its files agree."
-    found = dg.AssetCheckResult(
-        check_name=OUTCOMES_CONSISTENT.name, passed=False, severity=dg.AssetCheckSeverity.ERROR, description=text,
+    place = {"file": error.path and Path(error.path).name, "line": error.line, "row at byte": error.offset}
+    found = check_result(
+        OUTCOMES_CONSISTENT,
+        f"{error.code}: {error}. Nothing downstream of this run is materialized until its files agree.",
+        passed=False,
+        severity=dg.AssetCheckSeverity.ERROR,
         metadata=metadata,
-    )  # fmt: skip
-    untold = "Not known: the files of the run contradict each other."
-    return [found, *(_coverage_result(spec.name, False, untold) for spec in (COVERAGE_COMPLETE, COVERAGE_RECONCILED))]
+        places=[{**place, "what": error.reason}],
+    )
+    untold = "Not known: the files of the run contradict each other, see outcomes_consistent."
+    return [found, *(check_result(spec, untold, passed=False) for spec in (COVERAGE_COMPLETE, COVERAGE_RECONCILED))]
 
 
 def consistent(outcomes: RunOutcomes) -> list[dg.AssetCheckResult]:
     """The results for a run whose outcomes could be read."""
-    agreed = dg.AssetCheckResult(check_name=OUTCOMES_CONSISTENT.name, passed=True, description=_MODES[outcomes.mode])
+    agreed = check_result(OUTCOMES_CONSISTENT, _MODES[outcomes.mode], passed=True)
+    return [agreed, _complete(outcomes), _reconciled(outcomes)]
+
+
+def _complete(outcomes: RunOutcomes) -> dg.AssetCheckResult:
     coverage = outcomes.coverage
     if coverage is None:
-        return [
-            agreed,
-            *(_coverage_result(spec.name, True, _UNKNOWN) for spec in (COVERAGE_COMPLETE, COVERAGE_RECONCILED)),
-        ]
-    expected, successful, unknown = coverage["expected"], coverage["successful"], coverage["unknown"]
-    owed = f"{coverage['retryable']} would be run by a resume, {coverage['attempts_exhausted']} spent all attempts"
-    complete = f"{successful} of {expected} expected rollouts have a successful outcome"
-    reconciled = f"{unknown} of {expected} expected rollouts have no outcome"
-    return [
-        agreed,
-        _coverage_result(
-            COVERAGE_COMPLETE.name,
-            coverage["complete"],
-            f"{complete}."
-            if coverage["complete"]
-            else f"{complete}; {coverage['failed']} failed, {unknown} have none; {owed}.",
-            coverage,
-        ),
-        _coverage_result(
-            COVERAGE_RECONCILED.name,
-            coverage["reconciled"],
-            f"{reconciled}." if coverage["reconciled"] else f"{reconciled}: resume the run, or count them as missing.",
-            coverage,
-        ),
-    ]
-
-
-def _coverage_result(
-    name: str, passed: bool, description: str, coverage: dict[str, Any] | None = None
-) -> dg.AssetCheckResult:
-    figures = {} if coverage is None else {key: value for key, value in coverage.items() if type(value) in (int, float)}
-    return dg.AssetCheckResult(
-        check_name=name,
-        passed=passed,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=description,
-        metadata=figures,
+        return check_result(COVERAGE_COMPLETE, _UNKNOWN, passed=True)
+    expected, successful, retryable = coverage["expected"], coverage["successful"], coverage["retryable"]
+    told = f"{successful} of {expected} expected rollouts have a successful outcome"
+    if coverage["complete"]:
+        return check_result(COVERAGE_COMPLETE, f"{told}.", passed=True, metadata=_figures(coverage))
+    advice = (
+        f"Resume the run: that would run {retryable} of them again."
+        if retryable
+        else "A resume would run none of them again: look at the failures below, or count the run as it is."
     )
+    text = (
+        f"{told}; {coverage['failed']} failed, {coverage['unknown']} have none; {retryable} would be run by a resume, "
+        f"{coverage['attempts_exhausted']} spent all attempts. {advice}"
+    )
+    lacking = outcomes.lacking(Disposition.UNKNOWN, Disposition.FAILURE, Disposition.OMITTED)
+    metadata = {**_figures(coverage), "total": expected - successful}
+    places = list(islice(lacking, SHOWN_ROWS))
+    return check_result(COVERAGE_COMPLETE, text, passed=False, metadata=metadata, places=places)
+
+
+def _reconciled(outcomes: RunOutcomes) -> dg.AssetCheckResult:
+    coverage = outcomes.coverage
+    if coverage is None:
+        return check_result(COVERAGE_RECONCILED, _UNKNOWN, passed=True)
+    told = f"{coverage['unknown']} of {coverage['expected']} expected rollouts have no outcome"
+    if coverage["reconciled"]:
+        return check_result(COVERAGE_RECONCILED, f"{told}.", passed=True, metadata=_figures(coverage))
+    text = f"{told}: resume the run, or count them as missing."
+    metadata = {**_figures(coverage), "total": coverage["unknown"]}
+    places = list(islice(outcomes.lacking(Disposition.UNKNOWN), SHOWN_ROWS))
+    return check_result(COVERAGE_RECONCILED, text, passed=False, metadata=metadata, places=places)
+
+
+def _figures(coverage: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in coverage.items() if type(value) in (int, float)}

@@ -37,7 +37,15 @@ def test_a_run_with_a_manifest_is_read_by_it(project: Project) -> None:
     complete, reconciled = check(result, "coverage_complete"), check(result, "coverage_reconciled")
     assert (complete.passed, complete.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "44 of 48 expected rollouts have a successful outcome; 2 failed, 2 have none" in complete.description
+    assert complete.description.endswith("Resume the run: that would run 3 of them again.")
+    places = [dict(record.data) for record in complete.metadata["places"].records]
+    assert len(places) == complete.metadata["total"].value == 48 - 44
+    assert [place["outcome"] for place in places].count("failure") == 2
+    assert [place["a resume would"] for place in places].count("run it") == 3
     assert not reconciled.passed
+    missing = [dict(record.data) for record in reconciled.metadata["places"].records]
+    assert missing == [place for place in places if place["outcome"] == "none"]
+    assert len(missing) == reconciled.metadata["total"].value == 2
     coverage = json.loads(project.store.coverage_path(KEY).read_text())
     assert (coverage["expected"], coverage["measured"], coverage["unknown"]) == (48, 44, 2)
     assert complete.metadata["measured"].value == 44
@@ -135,6 +143,8 @@ def test_files_that_contradict_each_other_block_the_run_for_good(project: Projec
     assert found.severity is dg.AssetCheckSeverity.ERROR
     assert found.description.startswith(f"{code}: ")
     assert found.metadata["code"].value == code
+    [place] = found.metadata["places"].records
+    assert place.data["what"] in found.description
     assert project.materialized("record_index") == {KEY}
     for asset in ("attempt_outcomes", "task_sides", "comparison_report"):
         assert project.materialized(asset) == set()
