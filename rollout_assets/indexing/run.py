@@ -218,7 +218,7 @@ class _GrowingTable:
     def flush(self) -> None:
         """Write what is waiting."""
         if self.waiting:
-            self.write(pa.concat_tables(self.waiting).unify_dictionaries().combine_chunks())
+            self.write(pa.concat_tables(self.waiting).unify_dictionaries())
             self.waiting.clear()
             self.rows_waiting = 0
 
