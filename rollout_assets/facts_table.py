@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from rollout_assets.core.compare.facts import RowFacts
 from rollout_assets.core.compare.fold import failure_facts
-from rollout_assets.core.compare.keys import ALL_KEYS
+from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX
 from rollout_assets.core.compare.table import FactColumns, FactTable, LabelPool, Signals
 from rollout_assets.standing import Flags, is_category
 from rollout_assets.store import Store
@@ -68,7 +68,7 @@ def fact_table(index: pa.Table, pool: LabelPool | None = None) -> FactTable:
             labels={
                 place: _pool_numbers(index[column], pool)
                 for place, column in enumerate(_KEY_COLUMNS)
-                if index[column].null_count < len(index)
+                if ALL_KEYS[place] != TASK_INDEX and index[column].null_count < len(index)
             },
             signals=numbers,
             examples=list(standing_rows(index.take(examples))),
@@ -95,6 +95,8 @@ def _distinct_signals(index: pa.Table) -> tuple[Integers, Integers]:
     """Rows that agree in all `Signals` get one number; for each number the first row that has it."""
     numbers, size = np.zeros(len(index), np.int64), 1
     for name in Signals._fields:
+        if index[name].null_count == len(index):
+            continue
         codes, count = _codes(index[name])
         if size * count > _MOST_NUMBERS:
             numbers, size = _codes(pa.chunked_array([numbers]))

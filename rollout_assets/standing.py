@@ -6,6 +6,7 @@ is applied to a whole table (performance.md §5), a batch at a time, so that lit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -54,60 +55,86 @@ def fold_index(index: pa.Table) -> Fold:
     and none when the output has that pair. Rows that lack an index are all kept; evidence rows never stand.
     """
     rows = len(index)
-    pairs = _pairs(index["task_index"], index["rollout_index"])
+    paired = _paired(index)
     row_type = np.min_scalar_type(-1 - rows)
-    last_failure, last_result = np.full(pairs.size, -1, row_type), np.full(pairs.size, -1, row_type)
+    last_failure, last_result = np.full(paired.size, -1, row_type), np.full(paired.size, -1, row_type)
     in_sidecar, evidence = np.empty(rows, np.bool_), np.empty(rows, np.bool_)
     failures, failed_pairs = [], []
     start = 0
-    for batch in index.select(["file", "evidence"]).append_column("pair", pairs.column).to_batches():
+    for batch in paired.table.to_batches():
         here = slice(start, start + len(batch))
         in_sidecar[here] = is_category(batch["file"], "failures")
         np.logical_and(in_sidecar[here], flags(batch["evidence"]), out=evidence[here])
-        identified, pair = flags(batch["pair"].is_valid()), batch["pair"].fill_null(0).to_numpy()
+        pair = paired.pair(batch)
+        identified, number = flags(pair.is_valid()), pair.fill_null(0).to_numpy()
         # Of several rows that are put into one place the last one stays.
-        failed = np.flatnonzero(identified & in_sidecar[here] & ~evidence[here])
         scored = np.flatnonzero(identified & ~in_sidecar[here])
-        last_result[pair[scored]] = scored + start
-        last_failure[pair[failed]] = failed + start
+        last_result[number[scored]] = scored + start
+        failed = np.flatnonzero(identified & in_sidecar[here] & ~evidence[here])
+        last_failure[number[failed]] = failed + start
         failures.append(failed + start)
-        failed_pairs.append(pair[failed])
+        failed_pairs.append(number[failed])
         start += len(batch)
-    pair = np.concatenate(failed_pairs) if failed_pairs else np.zeros(0, np.int64)
+    number = np.concatenate(failed_pairs) if failed_pairs else np.zeros(0, np.int64)
     return Fold(
         in_sidecar,
         evidence,
         np.concatenate(failures) if failures else np.zeros(0, np.int64),
-        last_failure[pair],
-        last_result[pair],
+        last_failure[number],
+        last_result[number],
     )
 
 
+class _Paired(NamedTuple):
+    """A table with `file`, `evidence` and small numbers in place of (task index, rollout index)."""
+
+    table: pa.Table
+    size: int
+    pair: Callable[[pa.RecordBatch], pa.Array]
+
+
+def _paired(index: pa.Table) -> _Paired:
+    """Equal pairs have one number, below `size`; null where either half is."""
+    tasks, rollouts = _small(index["task_index"]), _small(index["rollout_index"])
+    table = (
+        index.select(["file", "evidence"]).append_column("task", tasks.column).append_column("rollout", rollouts.column)
+    )
+
+    def pair(batch: pa.RecordBatch) -> pa.Array:
+        # Each half is so small that this is within 64 bits.
+        task = pc.subtract(batch["task"], tasks.least)
+        return pc.add(pc.multiply(task, rollouts.size), pc.subtract(batch["rollout"], rollouts.least))
+
+    size = tasks.size * rollouts.size
+    if size <= _few(len(index)):
+        return _Paired(table, size, pair)
+    pairs = _small(pa.chunked_array([pair(batch) for batch in table.to_batches()]))
+    table = index.select(["file", "evidence"]).append_column("pair", pairs.column)
+    return _Paired(table, pairs.size, lambda batch: pc.subtract(batch["pair"], pairs.least))
+
+
 class _Small(NamedTuple):
-    """A column of integers from 0 to below `size`, null where a row has none."""
+    """A column of integers from `least`, `size` of them at most."""
 
     column: pa.ChunkedArray
+    least: int
     size: int
 
 
-def _pairs(first: pa.ChunkedArray, second: pa.ChunkedArray) -> _Small:
-    """Small numbers in place of pairs: equal ones have one number; null where either half is."""
-    firsts, seconds = _small(first), _small(second)
-    # Each is so small that this is within 64 bits.
-    numbers = pc.add(pc.multiply(firsts.column, seconds.size), seconds.column)
-    return _small(numbers)
-
-
 def _small(column: pa.ChunkedArray) -> _Small:
-    """Small numbers in place of integers: equal ones have one number."""
+    """The column, or if its integers are far apart, small numbers in their place: equal ones have one number."""
     least, greatest = pc.min_max(column).as_py().values()
     if least is None:
-        return _Small(column, 0)
-    count = greatest - least + 1
-    if count <= _FEW + _FEW_PER_ROW * len(column):
-        return _Small(pc.subtract(column, least) if least else column, count)
+        return _Small(column, 0, 0)
+    size = greatest - least + 1
+    if size <= _few(len(column)):
+        return _Small(column, least, size)
     encoded = column.combine_chunks().dictionary_encode()  # of many chunks at once it takes ten times as long
-    return _Small(pa.chunked_array([encoded.indices.cast(pa.int64())]), len(encoded.dictionary))
+    return _Small(pa.chunked_array([encoded.indices.cast(pa.int64())]), 0, len(encoded.dictionary))
+
+
+def _few(rows: int) -> int:
+    return _FEW + _FEW_PER_ROW * rows
 
 
 def flags(array: pa.Array) -> Flags:

@@ -116,7 +116,7 @@ class FactColumns(NamedTuple):
         elapsed_seconds: float64; 0 where it is not known.
         input_digests: 32 bytes a row; zeros where there is none.
         labels: For keys of `ALL_KEYS` under which any row has a label, by the place of the key: the number of each
-            label in the pool of the table, uint32.
+            label in the pool of the table, uint32. The labels of the task index are not among them.
         signals: For each row the place in `examples` of one that agrees in all its `Signals`.
         examples: Facts of some rows.
     """
@@ -187,8 +187,7 @@ class FactTable(Sequence[RowFacts]):
         table._output_tokens = _Numbers.of(*columns.output_tokens)
         table._digests += columns.input_digests
         for place, numbers in columns.labels.items():
-            if place != _INDEX_COLUMN:
-                table._labels[place] = array("I", numbers.astype(np.uint32).tobytes())
+            table._labels[place] = array("I", numbers.tobytes())
         numbers = np.array([table._signal_number(example) for example in columns.examples], np.uint32)
         table._signals.frombytes(numbers[columns.signals].tobytes())
         return table
