@@ -151,7 +151,9 @@ def _blocks(file: FileIO, start: int, end: int, chunk_bytes: int, line_limit: in
                 yield Block(buffer, filled, offset, True)
                 in_piece = True
                 offset, filled = offset + filled, 0
-            elif length > MAPPED_LINE_BYTES and (line := _mapped(file, offset, min(offset + length + 1, end))):
+            elif length > MAPPED_LINE_BYTES and (
+                line := mapped_line(file.fileno(), offset, min(offset + length + 1, end))
+            ):
                 offset, filled = file.seek(offset + line.length), 0
                 yield line
                 del line  # or it would be mapped still when the next one is
@@ -196,15 +198,18 @@ def _rest_of_line(file: FileIO, remaining: int, chunk_bytes: int, enough: int | 
     return length
 
 
-def _mapped(file: FileIO, start: int, stop: int) -> Block | None:
-    """The line from `start` to `stop` as a mapping of the file; None if it cannot be mapped."""
+def mapped_line(file: int, start: int, stop: int) -> Block | None:
+    """The line from byte `start` to `stop` of an open file as a mapping; None if it cannot be mapped.
+
+    The mapping lives as long as something holds its buffer, whether the file is closed or not.
+    """
     # The file may have become shorter; to look at a byte behind its end would kill the process.
-    stop = min(stop, os.fstat(file.fileno()).st_size)
+    stop = min(stop, os.fstat(file).st_size)
     before = start % mmap.ALLOCATIONGRANULARITY
     if stop <= start:
         return None
     try:
-        mapping = mmap.mmap(file.fileno(), before + stop - start, access=mmap.ACCESS_READ, offset=start - before)
+        mapping = mmap.mmap(file, before + stop - start, access=mmap.ACCESS_READ, offset=start - before)
     except (OSError, ValueError):
         return None
     return Block(memoryview(mapping)[before:], stop - start, start)

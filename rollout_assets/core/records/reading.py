@@ -14,6 +14,7 @@ import msgspec
 
 from rollout_assets.core.errors import RunDataError, RunDataWarning, unreadable_file
 from rollout_assets.core.jsonl import Fault, FaultKind, scan
+from rollout_assets.core.jsonl.lines import MAPPED_LINE_BYTES, mapped_line
 from rollout_assets.core.jsonl.parse import parse_line
 from rollout_assets.core.jsonl.projector import PROJECTED_ROW_BYTES, TopLevelProjector
 from rollout_assets.core.records.identity import attempt_index, logical_rollout_id
@@ -108,6 +109,23 @@ def read_row(
     except OSError as error:
         raise unreadable_file(path, error) from error
     return whole_row(data.removesuffix(b"\n")) if len(data) == length else None
+
+
+def row_text(path: StrPath, offset: int, length: int) -> bytes | bytearray | memoryview | None:
+    """The text that stands at a place of a file, a very long one as a mapping; None when the file ends before.
+
+    Raises:
+        RunDataError: `E-UNREADABLE` when the operating system refuses to read it.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            if length > MAPPED_LINE_BYTES and (line := mapped_line(file.fileno(), offset, offset + length)):
+                return line.buffer if line.length == length else None
+            file.seek(offset)
+            data = file.read(length)
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+    return data if len(data) == length else None
 
 
 def _is_large(file: BinaryIO, offset: int, length: int) -> bool:

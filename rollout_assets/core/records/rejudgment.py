@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Set
 from os import PathLike
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +13,7 @@ from msgspec import Meta
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Row as ScannedRow
 from rollout_assets.core.jsonl import scan
+from rollout_assets.core.jsonl.decode import UNDECODED
 from rollout_assets.core.records.digest import digest, json_equal
 from rollout_assets.core.records.failures import JUDGE_FAILURES
 from rollout_assets.core.records.identity import attempt_index, logical_rollout_id
@@ -25,7 +27,7 @@ from rollout_assets.core.records.keys import (
     RESULT_PREDECESSOR_PREFIX,
     RUN_ID_KEY,
 )
-from rollout_assets.core.records.reading import read_row
+from rollout_assets.core.records.reading import read_row, row_text
 
 Row = Mapping[str, Any]
 StrPath = str | PathLike[str]
@@ -67,9 +69,25 @@ def holds_saved_answer(row: Row) -> bool:
 
 
 def keeps_answer_at(path: StrPath, offset: int, length: int, skip_keys: Set[str]) -> bool:
-    """`holds_saved_answer` of the row that stands at a place of a file."""
-    row = read_row(path, offset, length, skip_keys=skip_keys)
-    return row is not None and holds_saved_answer(row)
+    """`holds_saved_answer` of the row that stands at a place of a file; nothing of it is built, for it may be large."""
+    line = row_text(path, offset, length)
+    if line is None:
+        return False
+    try:
+        response = _decode_response(line).get("response", {})
+    except UNDECODED:
+        row = read_row(path, offset, length, skip_keys=skip_keys)
+        return row is not None and holds_saved_answer(row)
+    output = response.get("output")
+    return bool(response) and (output is None or _BEGINS_FILLED_LIST.match(output) is not None)
+
+
+class _Answered(TypedDict, total=False):
+    response: dict[str, msgspec.Raw]
+
+
+_decode_response: Final = msgspec.json.Decoder(_Answered).decode
+_BEGINS_FILLED_LIST: Final = re.compile(rb"\[[ \t\r\n]*+[^] \t\r\n]")
 
 
 def is_judge_failure(row: Row) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from rollout_assets.core.records import (
     digest,
     is_rejudgment_failure_of,
     is_rejudgment_of,
+    reading,
     rejudge_predecessor_id,
     rejudgment_admission_closed_by,
 )
-from rollout_assets.core.records.rejudgment import holds_saved_answer
+from rollout_assets.core.records.rejudgment import holds_saved_answer, keeps_answer_at
 from rollout_assets_tests.core.records.runs import (
     ANSWER,
     OTHER_RUN_ID,
@@ -56,8 +58,20 @@ def predecessor(row: dict[str, Any]) -> dict[str, str]:
         (..., False),
     ],
 )
-def test_saved_answers(response: Any, expected: bool) -> None:
-    assert holds_saved_answer(failure(response=response)) is expected
+def test_saved_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, response: Any, expected: bool) -> None:
+    row = failure(response=response)
+    assert holds_saved_answer(row) is expected
+    path = tmp_path / "x.jsonl"
+    for longest_held in (reading.MAPPED_LINE_BYTES, 1):  # the row is read, and mapped
+        monkeypatch.setattr(reading, "MAPPED_LINE_BYTES", longest_held)
+        for more in ({}, {"x": float("nan")}, {"x": "é" * 5000}):
+            for text in (json.dumps({**row, **more}), json.dumps({**more, **row}, indent=2).replace("\n", "\r ")):
+                path.write_text(f"{{}}\n{text}\n")
+                assert keeps_answer_at(path, 3, len(text) + 1, frozenset()) is expected
+                path.write_text(f"{{}}\n{text[:-1]}")  # cut off since
+                assert keeps_answer_at(path, 3, len(text) + 1, frozenset()) is False
+    with pytest.raises(RunDataError, match="none"):
+        keeps_answer_at(tmp_path / "none", 0, 1, frozenset())
 
 
 def test_predecessor_ids() -> None:
