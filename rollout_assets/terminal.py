@@ -21,6 +21,8 @@ from rollout_assets.ingest import FailedCheck, IngestResult, ingest
 from rollout_assets.settings import Settings
 from rollout_assets.store import Store
 
+#: Places that are listed of a warning.
+SHOWN_OF_WARNING = 5
 #: Comparisons whose reports are shown in full; of more there is a line each.
 FULL_REPORTS = 3
 _OF_WINNER = {"old": "worse", "new": "better"}
@@ -52,14 +54,17 @@ def take_in(settings: Settings, discovery: Discovery, console: Console) -> list[
 
 
 def show_failures(results: list[IngestResult], console: Console) -> None:
-    """Every check that failed and every run that stopped, in full."""
+    """Every check that failed and every run that stopped; of warnings the first places."""
     for result in results:
         for check in result.failed_checks:
             colour, word = _heading(check)
             console.print(f"[{colour}]{word}[/] [bold]{result.key}[/] {check.name}")
             console.print(f"  {escape(check.description)}", soft_wrap=True, highlight=False)
-            for place in check.places:
+            shown = check.places[:SHOWN_OF_WARNING] if check.warning else check.places
+            for place in shown:
                 console.print(f"    {escape(_place(place))}", soft_wrap=True, highlight=False)
+            if len(shown) < len(check.places):
+                console.print("    … more in Dagster's UI", soft_wrap=True, highlight=False)
         if result.failure is not None and not any(check.blocking for check in result.failed_checks):
             console.print(f"[red]failed[/] [bold]{result.key}[/]")
             console.print(f"  {escape(result.failure)}", soft_wrap=True)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rollout_assets.assets.metadata import OWNERS, SHOWN_ROWS, definition_metadata, grain, row_count, shown_table
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.checks.never_reached import AFTER_OUTCOMES, tell_why
 from rollout_assets.checks.outcomes import OUTCOME_CHECKS, consistent, inconsistent
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.files import write_json
@@ -46,6 +47,7 @@ def attempt_outcomes(
         if error.code == "E-UNREADABLE" and verdict is not None:
             # No change of a file tells when this user may read it: the nightly sweep tries again.
             store.write_verdict(key, replace(verdict, state="indexing"))
+        tell_why(context.instance, store, key, AFTER_OUTCOMES)
         raise permanent_failure(error) from None
     yield dg.Output(outcomes.table, metadata=_metadata(store, key, outcomes))
     yield from consistent(outcomes)

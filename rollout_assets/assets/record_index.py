@@ -12,6 +12,7 @@ from rollout_assets.assets.metadata import OWNERS, definition_metadata, grain, r
 from rollout_assets.assets.raw_run import RAW_RUN
 from rollout_assets.automation.freshness import freshness_policy
 from rollout_assets.automation.partitions import ROLLOUT_RUNS
+from rollout_assets.checks.never_reached import AFTER_INDEX, tell_why
 from rollout_assets.checks.partitioned import not_judged
 from rollout_assets.checks.reward_finite import REWARD_COLUMNS, REWARD_FINITE, reward_finite
 from rollout_assets.checks.row_count_not_shrinking import ROW_COUNT_NOT_SHRINKING, row_count_not_shrinking
@@ -73,6 +74,7 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         if reason is not None:
             yield from results
             block(store, index, reason)
+            tell_why(context.instance, store, key, AFTER_INDEX)
             raise dg.Failure(f"Run {key!r} is blocked. {reason}", allow_retries=False)
         fingerprint = index.run.fingerprint
         context.set_data_version(dg.AssetKey("record_index"), dg.DataVersion(f"{CODE_VERSION}-{fingerprint}"))

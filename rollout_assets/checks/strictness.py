@@ -49,7 +49,7 @@ def judge(summary: IndexSummary, key: str, severities: Mapping[FaultKind, Severi
 def blocking_reason(results: list[dg.AssetCheckResult]) -> str | None:
     """Why a run may not be used, or `None` when it may."""
     failed = [r for r in results if not r.passed and r.severity is dg.AssetCheckSeverity.ERROR]
-    return "; ".join(f"{result.check_name}: {result.description}" for result in failed) or None
+    return "; ".join(f"{result.check_name}: {(result.description or '').rstrip('.')}" for result in failed) or None
 
 
 def _result(judgment: strictness.Judgment) -> dg.AssetCheckResult:

@@ -49,7 +49,7 @@ def judge(summary: IndexSummary, key: str, severities: Mapping[FaultKind, Severi
 
 def blocking_reason(judgments: Iterable[Judgment]) -> str | None:
     """Why a run may not be used, or `None` when it may."""
-    return "; ".join(f"{found.rule}: {found.description}" for found in judgments if found.blocks) or None
+    return "; ".join(f"{found.rule}: {found.description.rstrip('.')}" for found in judgments if found.blocks) or None
 
 
 def _judgment(

@@ -93,6 +93,21 @@ def test_every_check_of_a_step_that_runs_has_one_result(
         assert evaluation.description
 
 
+def test_checks_behind_a_blocked_run_say_why_they_were_never_reached(project: Project) -> None:
+    sound(project)
+    assert project.run("run").success
+    blocked(project)
+    project.run("run")
+    for spec in specs():
+        if spec.asset_key in ([dg.AssetKey(name) for name in ("attempt_outcomes", "task_sides", "comparison_report")]):
+            [latest] = project.instance.event_log_storage.get_asset_check_execution_history(spec.key, limit=1)
+            assert latest.event is not None, spec.name
+            evaluation = latest.event.dagster_event.event_specific_data  # type: ignore[union-attr]
+            assert isinstance(evaluation, dg.AssetCheckEvaluation)
+            assert (evaluation.passed, evaluation.partition) == (False, "run")
+            assert (evaluation.description or "").startswith("Not judged: run 'run' is blocked: jsonl_strict: ")
+
+
 @pytest.mark.parametrize(
     ("asset", "expected"), [(task_sides.task_sides, OF_SIDES), (comparison_report.comparison_report, OF_REPORT)]
 )
