@@ -40,7 +40,7 @@ def index(
         path: A results file, or a folder that holds exactly one run.
         settings: Where runs lie and where the index goes.
         name_it: Whether a run that is not below the runs root is named by its folder and file; else it is refused.
-        workers: Processes to scan with, at most.
+        workers: Threads or processes to scan with, at most.
         whole: Scan everything, whatever is stored.
         as_json: Print one JSON object instead of lines.
 

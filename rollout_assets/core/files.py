@@ -21,18 +21,22 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def written_beside(target: Path | UPath) -> Iterator[Path]:
+def written_beside(target: Path | UPath, *, durable: bool = True) -> Iterator[Path]:
     """Give a temporary path in the folder of `target`; rename it over `target` when the block ends without error.
 
     The folder is created. On an error the temporary file is removed and `target` stays as it was. For a target that is
     not local the path is a local one too; what was written there is copied beside the target, then moved.
+
+    Args:
+        target: Where the file goes.
+        durable: Whether it must outlast a power failure; what is moved on anyway need not.
 
     Raises:
         RunDataError: `E-UNWRITABLE` when the operating system refuses to write (no room, no access, a file in place of
             a folder). What the block itself raises as a `RunDataError` goes through.
     """
     try:
-        with _replacing(target) if isinstance(target, Path) else _uploading(target) as temporary:
+        with _replacing(target, durable) if isinstance(target, Path) else _uploading(target) as temporary:
             yield temporary
     except OSError as error:
         reason = (
@@ -42,13 +46,14 @@ def written_beside(target: Path | UPath) -> Iterator[Path]:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
+def _replacing(target: Path, durable: bool) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
         temporary.replace(target)
     finally:
         with suppress(OSError):  # where the folder is none, there is nothing to remove

@@ -2,7 +2,8 @@
 
 A Parquet file is its row groups, one after another, and a footer that says where each of them lies. So the row groups
 of the old file are copied as they are to the start of a new one, new row groups are written behind them, and the
-footers are joined. The old file is only read, and the new one is an ordinary Parquet file.
+footers are joined. Rows are read in the order of the footer, so new ones may also come between old ones. The old file
+is only read, and the new one is an ordinary Parquet file.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rollout_assets.indexing.footer import Footer
 from rollout_assets.tables import Table
 
 #: A file begins with these bytes; it ends with the footer, the length of the footer and these bytes again.
@@ -23,21 +26,36 @@ MAGIC: Final = b"PAR1"
 _COPIED_BYTES: Final = 1024 * 1024
 
 
+@dataclass
+class Growth:
+    """How new row groups come to those of an old file.
+
+    Attributes:
+        old: The old file.
+        before: How many of its row groups are read before the new ones.
+        inserted: How many of the new ones are read there; the others are read last.
+    """
+
+    old: Path
+    before: int
+    inserted: int = 0
+
+
 @contextmanager
-def parquet_writer(path: Path, table: Table, *, behind: Path | None = None) -> Iterator[Callable[[pa.Table], None]]:
+def parquet_writer(path: Path, table: Table, growth: Growth | None = None) -> Iterator[Callable[[pa.Table], None]]:
     """Give a function that writes a table as one row group of a new Parquet file.
 
     Args:
         path: The new file.
         table: Which stored table it holds.
-        behind: A Parquet file of this table whose rows come first.
+        growth: An old file of this table whose rows it holds too. Its `inserted` counts when the block ends.
     """
     with pa.OSFile(str(path), "wb") as sink, pq.ParquetWriter(sink, table.schema, **table.parquet_options) as writer:
-        if behind is not None:
-            _copy_row_groups(behind, sink)
+        if growth is not None:
+            _copy_row_groups(growth.old, sink)
         yield writer.write_table
-    if behind is not None:
-        _join_footers(behind, path)
+    if growth is not None:
+        _join_footers(growth, path)
 
 
 def _copy_row_groups(path: Path, sink: pa.NativeFile) -> None:
@@ -52,18 +70,24 @@ def _copy_row_groups(path: Path, sink: pa.NativeFile) -> None:
             remaining -= len(chunk)
 
 
-def _join_footers(before: Path, path: Path) -> None:
-    """Make the footer of `path` that of `before`, followed by its own row groups."""
-    metadata = pq.read_metadata(before)
-    added = pq.read_metadata(path)
-    if added.num_row_groups:
-        metadata.append_row_groups(added)
-    footer = io.BytesIO()
-    metadata.write_metadata_file(footer)
-    with path.open("r+b") as file:
-        file.seek(_footer_start(file))
-        file.truncate()
-        file.write(footer.getbuffer()[len(MAGIC) :])
+def _join_footers(growth: Growth, path: Path) -> None:
+    """Give the footer of a file, which knows its new row groups alone, the old ones too."""
+    known, new_metadata = pq.read_metadata(growth.old), pq.read_metadata(path)
+    if not known.schema.equals(new_metadata.schema):
+        raise ValueError(f"{growth.old} has another schema")
+    with growth.old.open("rb") as old, path.open("r+b") as new:
+        before, added = Footer.of(_footer(old)), Footer.of(_footer(new))
+        first, rest = before.row_groups[: growth.before], before.row_groups[growth.before :]
+        inserted, last = added.row_groups[: growth.inserted], added.row_groups[growth.inserted :]
+        footer = before.with_row_groups([*first, *inserted, *rest, *last], known.num_rows + new_metadata.num_rows)
+        new.seek(_footer_start(new))
+        new.truncate()
+        new.write(footer + len(footer).to_bytes(4, "little") + MAGIC)
+
+
+def _footer(file: BinaryIO) -> bytes:
+    file.seek(_footer_start(file))
+    return file.read()[: -4 - len(MAGIC)]
 
 
 def _footer_start(file: BinaryIO) -> int:

@@ -96,7 +96,7 @@ def make_index(
         store: The store.
         key: The run.
         spool: A local folder, `Store.new_spool`.
-        workers: Processes to scan with, at most.
+        workers: Threads or processes to scan with, at most.
         whole: Scan everything whatever is stored.
         advance: Told how many more bytes are done, by one thread at a time.
 

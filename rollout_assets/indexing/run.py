@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +21,14 @@ from rollout_assets.core.jsonl import FaultKind
 from rollout_assets.core.records.paths import File
 from rollout_assets.core.run_scan import files_of_run
 from rollout_assets.indexing.faults import IndexSummary, summarize
-from rollout_assets.indexing.grow import parquet_writer
+from rollout_assets.indexing.grow import Growth, parquet_writer
 from rollout_assets.indexing.pieces import Advance, scan_pieces
 from rollout_assets.indexing.ranges import Range, end_of_last_line
 from rollout_assets.indexing.state import FileMark, digest_of
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX, Table
 
 ROWS_PER_GROUP: Final = 50_000
-#: A table that grew again and again is written anew once it has this many row groups more than it needs: a reader
+#: A table that grew again and again is written anew once it has this many row groups more than full ones: a reader
 #: opens each of them.
 SPARE_ROW_GROUPS: Final = 30
 
@@ -75,7 +76,7 @@ def index_run(
     earlier: Earlier | None = None,
     advance: Advance = lambda _: None,
 ) -> IndexedRun:
-    """Scan the output and the sidecar of a run and write its two tables, each whole or not at all.
+    """Scan the output and the sidecar of a run and write its two tables, each whole or not at all, to a spool.
 
     The result is the same for any number of workers, and with or without an earlier index. What is appended to a file
     while it is read is left out.
@@ -84,7 +85,7 @@ def index_run(
         run: The run; its files are only read.
         records_path: Where the table `record_index` goes.
         faults_path: Where the table `producer_faults` goes.
-        workers: Processes to scan with, at most.
+        workers: Threads or processes to scan with, at most.
         earlier: An index of the same files to go on from; what it holds is not read again.
         advance: Told how many more bytes are done, by one thread at a time; those of an earlier index are at once.
 
@@ -106,8 +107,8 @@ def index_run(
         pieces = scan_pieces(wanted, lines_before, workers=workers, folder=records_path.parent, advance=advance)
         piece = next(pieces, None)
         for file in _FILES:
-            records.carry_over(file)
-            faults.carry_over(file)
+            records.begin(file)
+            faults.begin(file)
             while piece is not None and piece.file == file:
                 counts[file].add(piece.records, piece.faults, piece.lines)
                 records.add(piece.records)
@@ -137,11 +138,6 @@ class _Count:
         self.tail_rows = self.tail_faults = 0
         self._end = max(self.start, end_of_last_line(path, self.size))
         self._lines = self.lines_before
-
-    @property
-    def grows(self) -> bool:
-        """Whether there is something to scan."""
-        return self.size > self.start
 
     def add(self, records: pa.Table, faults: pa.Table, lines: int) -> None:
         """Count what some lines hold."""
@@ -182,26 +178,31 @@ def _behind(table: pa.Table, offset: int) -> int:
 
 @dataclass
 class _GrowingTable:
-    """A table that is written in row groups as they fill up.
+    """A table that is written in row groups as they fill up; none of them holds rows of both files.
 
     Attributes:
         write: Writes one row group.
-        old: A table whose rows before the ends of `marks` are carried over.
+        growth: How the row groups come to those of an old table.
+        rewritten: An old table whose rows before the ends of `marks` are written anew instead.
         marks: Those ends.
     """
 
     write: Callable[[pa.Table], None]
-    schema: pa.Schema
-    old: Path | None
+    growth: Growth | None
+    rewritten: Path | None
     marks: Mapping[File, FileMark]
     waiting: list[pa.Table] = field(default_factory=list)
     rows_waiting: int = 0
+    groups: int = 0
 
-    def carry_over(self, file: File) -> None:
-        """Add the rows of a file that the old table holds."""
-        if self.old is None or file not in self.marks:
+    def begin(self, file: File) -> None:
+        """Begin with the rows of a file: the first are those that a table to be rewritten holds."""
+        self.flush()
+        if file == "failures" and self.growth is not None:
+            self.growth.inserted = self.groups
+        if self.rewritten is None or file not in self.marks:
             return
-        with pq.ParquetFile(self.old) as old:
+        with pq.ParquetFile(self.rewritten) as old:
             for number in range(old.num_row_groups):
                 rows = old.read_row_group(number)
                 before = pc.less(rows["offset"], self.marks[file].indexed_end)
@@ -221,13 +222,14 @@ class _GrowingTable:
             self.write(pa.concat_tables(self.waiting).unify_dictionaries())
             self.waiting.clear()
             self.rows_waiting = 0
+            self.groups += 1
 
 
 @contextmanager
 def _growing(
     table: Table, path: Path, old: Path | None, counts: Mapping[File, _Count], counted: str
 ) -> Iterator[_GrowingTable]:
-    """A table that begins with what an old one holds: behind its row groups where that gives the right order.
+    """A table that also holds what an old one holds, in the order of a whole scan.
 
     Args:
         table: Which table.
@@ -237,22 +239,24 @@ def _growing(
         counted: What a `FileMark` calls the rows of this table.
     """
     marks = {file: count.earlier for file, count in counts.items() if count.earlier is not None}
-    behind = None if old is None or _must_be_rewritten(old, counts, counted) else old
-    with written_beside(path) as temporary, parquet_writer(temporary, table, behind=behind) as write:
-        growing = _GrowingTable(write, table.schema, old if behind is None else None, marks)
+    growth = None if old is None else _growth(old, marks, counted)
+    with written_beside(path, durable=False) as temporary, parquet_writer(temporary, table, growth) as write:
+        growing = _GrowingTable(write, growth, old if growth is None else None, marks)
         yield growing
         growing.flush()
 
 
-def _must_be_rewritten(old: Path, counts: Mapping[File, _Count], counted: str) -> bool:
-    """Whether new rows do not simply come behind those of an old table: its rows are in the order of a whole scan."""
-    marks = {file: count.earlier for file, count in counts.items() if count.earlier is not None}
+def _growth(old: Path, marks: Mapping[File, FileMark], counted: str) -> Growth | None:
+    """How new row groups come to those of an old table: those of the output before the ones of the sidecar.
+
+    None when the old table must be rewritten: it holds a line that was not finished, too many row groups, or one with
+    rows of both files.
+    """
     if any(getattr(mark, f"tail_{counted}") for mark in marks.values()):
-        return True
-    sidecar = marks.get("failures")
-    if counts["output"].grows and sidecar is not None and getattr(sidecar, counted):
-        return True
-    with pq.ParquetFile(old) as file:
-        needed: int = file.metadata.num_rows // ROWS_PER_GROUP
-        groups: int = file.num_row_groups
-        return groups > needed + SPARE_ROW_GROUPS
+        return None
+    metadata = pq.read_metadata(old)
+    if metadata.num_row_groups > metadata.num_rows // ROWS_PER_GROUP + SPARE_ROW_GROUPS:
+        return None
+    rows = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    borders, border = list(accumulate(rows, initial=0)), getattr(marks["output"], counted)
+    return Growth(old, borders.index(border)) if border in borders else None

@@ -11,15 +11,17 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
 from rollout_assets.core.errors import unreadable_file
 from rollout_assets.core.files import write_text
 from rollout_assets.core.records.paths import File
-from rollout_assets.store import Store
 from rollout_assets.tables import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from rollout_assets.store import Store
 
 #: Raised by hand when the meaning of an index changes: what is indexed of a row, or what is a fault. Stored indexes
 #: then show as stale, and the next ones are made anew.

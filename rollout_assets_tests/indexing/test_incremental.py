@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from rollout_assets.indexing.state import INDEX_TABLES, load_state
 from rollout_assets.store import Store
 from rollout_assets_tests.indexing.material import FAILURE, GOOD, LINES, OTHER, rows
 
+BAD = b"{oops\n"
 TORN = b'{"task_id": "t", "rew'
 
 
@@ -98,28 +100,34 @@ def test_only_what_was_appended_is_scanned(place: Place) -> None:
     )
 
 
-def test_the_old_table_is_copied_where_new_rows_come_last(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        run_module._GrowingTable, "carry_over", forbidden_with_old_rows(run_module._GrowingTable.carry_over)
-    )
+def test_the_old_table_is_copied_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     append(place.output, GOOD * 3)
+    append(place.sidecar, FAILURE + BAD)
     place.index()
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", forbidden(pq.ParquetFile.read_row_group))
     append(place.output, OTHER)
-    place.index()  # no rows of a sidecar
+    place.index()
     append(place.sidecar, FAILURE)
-    place.index()  # it is the sidecar that grew
-    assert pq.read_metadata(place.store.table_path("record_index", "run")).num_row_groups == 3
+    place.index()
     append(place.output, GOOD)
-    with pytest.raises(AssertionError, match="rewritten"):
-        place.index()
+    append(place.sidecar, FAILURE)
+    place.index()
+    assert pq.read_metadata(place.store.table_path("record_index", "run")).num_row_groups == 6
+    monkeypatch.undo()
+    assert [(row["file"], row["line"]) for row in place.tables()[0]] == [
+        *(("output", line) for line in (1, 2, 3, 4, 5)), *(("failures", line) for line in (1, 3, 4)),
+    ]  # fmt: skip
+    check_as_fresh(place)
 
 
-def forbidden_with_old_rows(carry_over: Callable[..., None]) -> Callable[..., None]:
-    def carry(self: run_module._GrowingTable, file: str) -> None:
-        assert self.old is None, "rewritten"
-        carry_over(self, file)
+def forbidden(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Reading a row group, of a table of faults alone: their first ones are told."""
 
-    return carry
+    def guarded(file: pq.ParquetFile, *arguments: Any, **options: Any) -> Any:
+        assert "kind" in file.schema_arrow.names
+        return read(file, *arguments, **options)
+
+    return guarded
 
 
 def test_a_table_of_too_many_row_groups_is_written_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
