@@ -40,6 +40,8 @@ JOB = "ingest_run"
 PARTITIONS = "rollout_runs"
 LOCATION = "rollout_assets"
 
+#: Marks results that stand for none, as `checks.partitioned` does.
+NOT_JUDGED = "not_judged"
 #: Seconds for one answer of the webserver: it may have to load the code location first.
 _ANSWER_SECONDS = 60.0
 _POLL_SECONDS = 1.0
@@ -194,6 +196,8 @@ def _problem(event: dict[str, Any], error: str) -> str | None:
     kind = event["__typename"]
     if kind == "AssetCheckEvaluationEvent" and not event["evaluation"]["success"]:
         check = event["evaluation"]
+        if any(entry["label"] == NOT_JUDGED for entry in check["metadataEntries"]):
+            return None  # what could not be read is told of the check or the step that tried
         word = error if check["severity"] == "ERROR" else "warning"
         return f"{word}: {check['checkName']}: {check['description'] or 'failed'}"
     if kind == "ExecutionStepFailureEvent":
@@ -291,7 +295,9 @@ query($run: ID!, $after: String) {
         hasMore
         events {
           __typename
-          ... on AssetCheckEvaluationEvent { evaluation { checkName success severity description } }
+          ... on AssetCheckEvaluationEvent {
+            evaluation { checkName success severity description metadataEntries { label } }
+          }
           ... on ExecutionStepFailureEvent { stepKey error { message } failureMetadata { description } }
         }
       }

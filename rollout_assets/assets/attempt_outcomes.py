@@ -47,7 +47,7 @@ def attempt_outcomes(
         if error.code == "E-UNREADABLE" and verdict is not None:
             # No change of a file tells when this user may read it: the nightly sweep tries again.
             store.write_verdict(key, replace(verdict, state="indexing"))
-        tell_why(context.instance, store, key, AFTER_OUTCOMES)
+        tell_why(context, store, AFTER_OUTCOMES)
         raise permanent_failure(error) from None
     yield dg.Output(outcomes.table, metadata=_metadata(store, key, outcomes))
     yield from consistent(outcomes)

@@ -74,7 +74,7 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         if reason is not None:
             yield from results
             block(store, index, reason)
-            tell_why(context.instance, store, key, AFTER_INDEX)
+            tell_why(context, store, AFTER_INDEX)
             raise dg.Failure(f"Run {key!r} is blocked. {reason}", allow_retries=False)
         fingerprint = index.run.fingerprint
         context.set_data_version(dg.AssetKey("record_index"), dg.DataVersion(f"{CODE_VERSION}-{fingerprint}"))

@@ -19,8 +19,12 @@ AFTER_OUTCOMES = (TASK_KEY_SOUND, BASELINE_COMPARED, SAME_TASKS, COMPARISON_GATE
 AFTER_INDEX = (*OUTCOME_CHECKS, *AFTER_OUTCOMES)
 
 
-def tell_why(instance: dg.DagsterInstance, store: Store, run: str, checks: Sequence[dg.AssetCheckSpec]) -> None:
-    """Give each of the checks a failed result that says why the run may not be used; nothing if it may."""
+def tell_why(context: dg.AssetExecutionContext, store: Store, checks: Sequence[dg.AssetCheckSpec]) -> None:
+    """Give each of the checks a failed result that says why the run may not be used; nothing if it may.
+
+    A step can yield results of its own checks alone, so these go to the event log of its Dagster run directly.
+    """
+    run = context.partition_key
     try:
         store.check_usable(run)
     except RunDataError as error:
@@ -34,4 +38,9 @@ def tell_why(instance: dg.DagsterInstance, store: Store, run: str, checks: Seque
                 metadata=result.metadata,
                 partition=run,
             )
-            instance.report_runless_asset_event(evaluation)
+            event = dg.DagsterEvent(
+                dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
+                job_name=context.run.job_name,
+                event_specific_data=evaluation,
+            )
+            context.instance.report_dagster_event(event, run_id=context.run.run_id)

@@ -97,7 +97,10 @@ def test_checks_behind_a_blocked_run_say_why_they_were_never_reached(project: Pr
     sound(project)
     assert project.run("run").success
     blocked(project)
-    project.run("run")
+    for _ in range(2):  # Dagster keeps one result a check, partition and Dagster run
+        result = project.run("run")
+        assert [event.step_key for event in result.get_step_failure_events()] == ["index_run"]
+        assert "Run 'run' is blocked" in str(result.get_step_failure_events()[0].step_failure_data.user_failure_data)
     for spec in specs():
         if spec.asset_key in ([dg.AssetKey(name) for name in ("attempt_outcomes", "task_sides", "comparison_report")]):
             [latest] = project.instance.event_log_storage.get_asset_check_execution_history(spec.key, limit=1)

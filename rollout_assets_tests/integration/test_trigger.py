@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from rollout_assets.checks import partitioned
 from rollout_assets.cli import main
 from rollout_assets.home import local_instance, workspace_file
 from rollout_assets.settings import Settings
-from rollout_assets.trigger import TriggerError, trigger, wait_for
+from rollout_assets.trigger import NOT_JUDGED, TriggerError, trigger, wait_for
 from rollout_assets_tests.conftest import as_jsonl
 from rollout_assets_tests.integration.processes import daemon, dagster_environment, free_port, webserver
 
@@ -56,6 +57,7 @@ def test_runs_are_taken_in_and_the_verdict_comes_back(tmp_path: Path, monkeypatc
         assert "blocked: jsonl_strict: " in malformed.output
         assert f"malformed/1/rollouts.jsonl:4 (byte {len(ROWS) + 1})" in malformed.output
         assert malformed.output.endswith("malformed/1/rollouts cannot be used\n")
+        assert "Not judged" not in malformed.output
 
         outcome = wait_for(started, timeout=120)
         assert outcome.succeeded
@@ -71,6 +73,10 @@ def test_runs_are_taken_in_and_the_verdict_comes_back(tmp_path: Path, monkeypatc
 
         with pytest.raises(TriggerError, match="has not ended after 0 s"):
             wait_for(trigger("later/1/rollouts", url), timeout=0)
+
+
+def test_a_result_that_stands_for_none_has_one_mark() -> None:
+    assert NOT_JUDGED == partitioned.NOT_JUDGED
 
 
 @pytest.mark.parametrize("key", ["", "../up", "a b", "rollouts.jsonl/", "/absolute"])
