@@ -385,7 +385,7 @@ def show_policy_schema() -> None:
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Processes that scan side by side.  [default: ROLLOUT_WORKERS, or the usable cores]",
+    help="Threads or processes that scan side by side.  [default: ROLLOUT_WORKERS, or the usable cores]",
 )
 @click.option("--whole", is_flag=True, help="Scan everything, even if files only grew since the last time.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

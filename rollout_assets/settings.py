@@ -7,7 +7,7 @@
 | `ROLLOUT_STORE_ROOT` | `<home>/store` | where tables, verdicts and reports go; may be a URL: `s3://…` |
 | `ROLLOUT_POLICY` | `<home>/policy.yaml` | the policy file; may be absent |
 | `DAGSTER_HOME` | `<home>/dagster` (set by our commands) | Dagster's own state |
-| `ROLLOUT_WORKERS` | the usable cores | processes that scan one run side by side; 1 starts none |
+| `ROLLOUT_WORKERS` | the usable cores | threads or processes that scan one run side by side; 1 starts none |
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def store_place(text: str) -> Path | UPath:
 
 
 def worker_count(environment: Mapping[str, str] = os.environ) -> int:
-    """How many processes may scan one run: `ROLLOUT_WORKERS`, or the cores that this process may use.
+    """How many threads or processes may scan one run: `ROLLOUT_WORKERS`, or the cores that this process may use.
 
     Raises:
         RunDataError: `E-SETTING` when the variable is no whole number above 0.
@@ -76,6 +76,8 @@ def worker_count(environment: Mapping[str, str] = os.environ) -> int:
     if not text:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not (text.isascii() and text.isdigit() and int(text)):
-        reason = f"ROLLOUT_WORKERS is {text!r}; set it to the number of processes that may scan a run, 1 or more"
+        reason = (
+            f"ROLLOUT_WORKERS is {text!r}; set it to the number of threads or processes that may scan a run, 1 or more"
+        )
         raise RunDataError("E-SETTING", reason)
     return int(text)

@@ -188,7 +188,7 @@ def test_the_number_of_workers_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp
         monkeypatch.setenv("ROLLOUT_WORKERS", wrong)
         code, _, error = index("a")
         assert code == 1
-        assert f"ROLLOUT_WORKERS is '{wrong}'; set it to the number of processes" in error
+        assert f"ROLLOUT_WORKERS is '{wrong}'; set it to the number of threads or processes" in error
         assert index("a", "--workers", "1")[0] == 0
 
 

@@ -16,8 +16,9 @@ from typing import Final
 _NUM_ROWS: Final = 3
 _ROW_GROUPS: Final = 4
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
-#: Bytes of a value that always has as many; a field that is true or false is known by its type.
-_WIDTH: Final = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+_NUMBERS: Final = (_I16, _I32, _I64)
+#: Bytes of a value that always has as many. In a list one that is true or false takes a byte.
+_WIDTH: Final = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,22 @@ class Footer:
         Raises:
             ValueError: It is not laid out as every writer lays it out.
         """
-        reader = _Reader(data)
-        if reader.skip_to_field(_NUM_ROWS) != _I64:
+        kind, place = _find_field(data, 0, 0, _NUM_ROWS)
+        if kind != _I64:
             raise ValueError("no number of rows")
-        start = data[: reader.place]
-        reader.varint()
-        if reader.skip_to_field(_ROW_GROUPS, after=_NUM_ROWS) != _LIST:
+        start = data[:place]
+        kind, place = _find_field(data, _skip(data, place, _I64), _NUM_ROWS, _ROW_GROUPS)
+        if kind != _LIST:
             raise ValueError("no list of row groups")
-        kind, count = reader.list_header()
+        kind, count, place = _list_header(data, place)
         if kind != _STRUCT:
             raise ValueError("no list of structures")
         row_groups = []
         for _ in range(count):
-            begin = reader.place
-            reader.skip(_STRUCT)
-            row_groups.append(data[begin : reader.place])
-        return cls(start, row_groups, data[reader.place :])
+            behind = _skip(data, place, _STRUCT)
+            row_groups.append(data[place:behind])
+            place = behind
+        return cls(start, row_groups, data[place:])
 
     def with_row_groups(self, row_groups: list[bytes], rows: int) -> bytes:
         """The bytes of a footer that is this one except for its row groups, which hold that many rows together."""
@@ -76,71 +77,64 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-class _Reader:
-    """Goes through the compact protocol; `place` is the next byte."""
+# What follows goes through the compact protocol: `place` is the byte of `data` that comes next.
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.place = 0
 
-    def varint(self) -> int:
-        """A number of any length."""
-        number = shift = 0
-        while True:
-            byte = self._byte()
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
+def _number(data: bytes, place: int) -> tuple[int, int]:
+    """A number of any length, and the place behind it."""
+    number = shift = 0
+    while data[place] > 0x7F:
+        number |= (data[place] & 0x7F) << shift
+        shift += 7
+        place += 1
+    return number | data[place] << shift, place + 1
 
-    def _byte(self) -> int:
-        self.place += 1
-        return self._data[self.place - 1]
 
-    def _field(self, before: int) -> tuple[int, int]:
-        """Number and type of the next field of a structure; type 0 ends it."""
-        byte = self._byte()
-        if byte == 0:
-            return before, 0
-        step, kind = byte >> 4, byte & 0xF
-        if step:
-            return before + step, kind
-        number = self.varint()
-        return number >> 1 ^ -(number & 1), kind
+def _find_field(data: bytes, place: int, number: int, wanted: int) -> tuple[int, int]:
+    """Type and place of a field of a structure, behind its field `number`; type 0 if there is none."""
+    while data[place]:
+        # Fields come in the order of their numbers, in steps of less than 16.
+        step, kind = data[place] >> 4, data[place] & 0xF
+        number += step
+        place += 1
+        if not step or number > wanted:
+            break
+        if number == wanted:
+            return kind, place
+        place = _skip(data, place, kind)
+    return 0, place
 
-    def skip_to_field(self, wanted: int, *, after: int = 0) -> int:
-        """Go to the value of a field of the structure; its type, 0 if there is none."""
-        number = after
-        while True:
-            number, kind = self._field(number)
-            if kind == 0 or number == wanted:
-                return kind
-            self.skip(kind)
 
-    def list_header(self) -> tuple[int, int]:
-        """Type and number of the elements of a list."""
-        byte = self._byte()
-        count = byte >> 4
-        return byte & 0xF, self.varint() if count == 15 else count
+def _list_header(data: bytes, place: int) -> tuple[int, int, int]:
+    """Type and number of the elements of a list, and the place of the first."""
+    kind, count = data[place] & 0xF, data[place] >> 4
+    if count < 15:
+        return kind, count, place + 1
+    count, place = _number(data, place + 1)
+    return kind, count, place
 
-    def skip(self, kind: int) -> None:
-        """Pass over a value of a type; the value of a boolean field is its type."""
-        if kind in _WIDTH:
-            self.place += _WIDTH[kind]
-        elif kind in (_I16, _I32, _I64):
-            self.varint()
-        elif kind == _BINARY:
-            length = self.varint()
-            self.place += length
-        elif kind in (_LIST, _SET):
-            element, count = self.list_header()
-            for _ in range(count):
-                self._skip_element(element)
-        elif kind == _STRUCT:
-            self.skip_to_field(-1)
-        else:  # no footer has a map, which is what else there is
-            raise ValueError(f"no type of a footer: {kind}")
 
-    def _skip_element(self, kind: int) -> None:
-        """Pass over an element of a list: there a boolean takes a byte."""
-        self.skip(_BYTE if kind in (_TRUE, _FALSE) else kind)
+def _skip(data: bytes, place: int, kind: int) -> int:
+    """The place behind a value of a type."""
+    if kind == _STRUCT:
+        while data[place]:
+            header = data[place]
+            place = place + 1 if header >> 4 else _number(data, place + 1)[1]
+            if header & 0xF not in (_TRUE, _FALSE):  # the type of a field that is true or false is its value
+                place = _skip(data, place, header & 0xF)
+        return place + 1
+    if kind in _NUMBERS:
+        while data[place] > 0x7F:
+            place += 1
+        return place + 1
+    if kind == _BINARY:
+        length, place = _number(data, place)
+        return place + length
+    if kind in (_LIST, _SET):
+        element, count, place = _list_header(data, place)
+        for _ in range(count):
+            place = _skip(data, place, element)
+        return place
+    if kind in _WIDTH:
+        return place + _WIDTH[kind]
+    raise ValueError(f"no type of a footer: {kind}")  # no footer has a map, which is what else there is

@@ -10,9 +10,9 @@ from rollout_assets.store import Store
 
 
 class RolloutWorkspace(dg.ConfigurableResource["RolloutWorkspace"]):
-    """Paths of the runs root, the store root (or its URL) and the policy file, and processes that scan one run.
+    """Paths of the runs root, the store root (or its URL) and the policy file, and how many scan one run.
 
-    Empty, or 0 processes, means: as the environment says.
+    Empty, or 0 workers, means: as the environment says.
     """
 
     runs_root: str = ""
@@ -39,7 +39,7 @@ class RolloutWorkspace(dg.ConfigurableResource["RolloutWorkspace"]):
 
     @property
     def worker_count(self) -> int:
-        """How many processes may scan one run."""
+        """How many threads or processes may scan one run."""
         return self.workers or worker_count()
 
     @property
