@@ -65,15 +65,21 @@ def fold_index(index: pa.Table) -> Fold:
         here = slice(start, start + len(batch))
         in_sidecar[here] = is_category(batch["file"], "failures")
         np.logical_and(in_sidecar[here], flags(batch["evidence"]), out=evidence[here])
-        pair = paired.pair(batch)
-        identified, number = flags(pair.is_valid()), pair.fill_null(0).to_numpy()
+        pair, row = paired.pair(batch), np.arange(start, start + len(batch), dtype=row_type)
+        is_result, is_failure = ~in_sidecar[here], in_sidecar[here] & ~evidence[here]
+        if pair.null_count:
+            identified = flags(pair.is_valid())
+            is_result &= identified
+            is_failure &= identified
+        number = pair.fill_null(0).to_numpy()
         # Of several rows that are put into one place the last one stays.
-        scored = np.flatnonzero(identified & ~in_sidecar[here])
-        last_result[number[scored]] = scored + start
-        failed = np.flatnonzero(identified & in_sidecar[here] & ~evidence[here])
-        last_failure[number[failed]] = failed + start
-        failures.append(failed + start)
-        failed_pairs.append(number[failed])
+        if is_result.all():
+            last_result[number] = row  # nearly all batches of an index
+        else:
+            last_result[number[is_result]] = row[is_result]
+            failures.append(row[is_failure])
+            failed_pairs.append(number[is_failure])
+            last_failure[failed_pairs[-1]] = failures[-1]
         start += len(batch)
     number = np.concatenate(failed_pairs) if failed_pairs else np.zeros(0, np.int64)
     return Fold(
@@ -102,8 +108,8 @@ def _paired(index: pa.Table) -> _Paired:
 
     def pair(batch: pa.RecordBatch) -> pa.Array:
         # Each half is so small that this is within 64 bits.
-        task = pc.subtract(batch["task"], tasks.least)
-        return pc.add(pc.multiply(task, rollouts.size), pc.subtract(batch["rollout"], rollouts.least))
+        task, rollout = pc.subtract(batch["task"], tasks.least), pc.subtract(batch["rollout"], rollouts.least)
+        return pc.add(pc.multiply(task, rollouts.size), rollout)
 
     size = tasks.size * rollouts.size
     if size <= _few(len(index)):
@@ -139,6 +145,8 @@ def _few(rows: int) -> int:
 
 def flags(array: pa.Array) -> Flags:
     """An array of booleans, false where it is null."""
+    if not array.true_count:
+        return np.zeros(len(array), np.bool_)
     values: Flags = array.fill_null(False).to_numpy(zero_copy_only=False)
     return values
 
