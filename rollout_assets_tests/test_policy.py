@@ -263,7 +263,7 @@ def test_policy_check_lays_out_groups_and_comparisons(project: Project) -> None:
         "no gone/rollouts (there is no run 'gone/rollouts')"
     ) in lines
     assert any(line.startswith("  math/step-9/rollouts: ") and "is compared with already" in line for line in lines)
-    assert "runs of no group (code/**): 1 runs, each compared with previous" in lines
+    assert "runs of no group (code/**): 1 run, each compared with previous" in lines
     assert "note: no run falls in group 'empty' (runs: nothing/*)" in lines
     assert any(line.startswith("note: ") and "bad name" in line for line in lines)
 

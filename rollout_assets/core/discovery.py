@@ -25,10 +25,13 @@ from rollout_assets.core.records.paths import (
 
 RUN_KEY_CHARACTERS = 120
 _SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._=+-]*"
-_RUN_KEY = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*")
+#: No folder is called like a file of the store: the run `a` and a run in the folder `a.json` would share one there.
+_FOLDER = rf"{_SEGMENT}(?<!\.json)(?<!\.parquet)(?<!\.md)(?<!\.txt)/"
+_RUN_KEY = re.compile(rf"(?:{_FOLDER})*{_SEGMENT}")
 _RUN_KEY_RULE = (
     "a run key is made of letters, digits and . _ = + - (each folder or file name beginning with a letter or digit, "
-    f"no '..') and has at most {RUN_KEY_CHARACTERS} characters; rename the folder or file"
+    "no '..', no folder name ending in .json, .parquet, .md or .txt) and has at most "
+    f"{RUN_KEY_CHARACTERS} characters; rename the folder or file"
 )
 
 #: JSONL files that a run writes beside its results (records.md §1); they are runs only with a manifest of their own.

@@ -54,7 +54,14 @@ def test_a_companion_name_with_a_manifest_of_its_own_is_a_run(tmp_path: Path) ->
     assert keys(tmp_path) == ["probe_failures"]
 
 
-@pytest.mark.parametrize("name", ["a b.jsonl", "-x.jsonl", "ä.jsonl", "a..b.jsonl", "x" * 121 + ".jsonl"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a b.jsonl", "-x.jsonl", "ä.jsonl", "a..b.jsonl", "x" * 121 + ".jsonl"),
+        # A run `a` has files of these names in the store.
+        *("a.json/x.jsonl", "a.parquet/x.jsonl", "runs/a.md/x.jsonl", "runs/a.txt/b/x.jsonl"),
+    ],
+)
 def test_a_path_outside_the_key_grammar_is_reported(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name)
     found = discover(tmp_path)
@@ -168,3 +175,4 @@ def test_natural_order_compares_numbers_as_numbers() -> None:
 def test_run_keys_of_nested_folders_are_fine() -> None:
     assert run_key_problem("math/step-0100/rollouts") is None
     assert run_key_problem("a=1/b+c/d_e.f") is None
+    assert run_key_problem("a.jsonl/b.json") is None
