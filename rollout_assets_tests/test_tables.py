@@ -40,3 +40,15 @@ def test_dagster_is_told_what_a_column_is_made_of() -> None:
     described = {column.name: column.description for column in schema.columns}
     assert described["reward_mean"].endswith("\n\n← record_index: reward, reward_state; attempt_outcomes: selected")
     assert "dagster/column_lineage" not in defs.resolve_asset_graph().get(dg.AssetKey("record_index")).metadata
+
+
+def test_every_asset_is_described_for_a_newcomer() -> None:
+    graph = defs.resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert (node.description or "").rstrip("\n").endswith("."), key
+        assert node.group_name in {"runs", "rollouts", "comparison"}, key
+        assert node.tags["grain"], key
+        assert node.kinds, key
+        # Dagster takes no owner for a source that is only observed.
+        assert node.owners or key == dg.AssetKey("raw_run"), key
