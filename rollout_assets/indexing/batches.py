@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rollout_assets.core.jsonl._engine import Engine
 
 ROWS_PER_BATCH = 8_192
+#: Bytes that the engine is given at a time. Between two blocks a thread needs the interpreter, which others may have.
+BLOCK_BYTES = 1024 * 1024
 #: Bytes of distinct values after which a batch ends: inputs can be large.
 HELD_BYTES = 8 * 1024 * 1024
 
@@ -86,7 +88,7 @@ def _read_columns(engine: Engine, path: Path, start: int, end: int | None, first
     reader = LineReader(str(path))
     found = _Found("output", path, engine)
     line, stop = first_line, start
-    for block in read_blocks(path, start_offset=start, end_offset=end):
+    for block in read_blocks(path, start_offset=start, end_offset=end, chunk_bytes=BLOCK_BYTES):
         count, left_out = engine.feed(block.buffer, block.length, block.offset, line)
         for index, begin, behind, text in left_out:
             for read in reader.one_line(block, begin, behind, line + index, text):

@@ -123,7 +123,14 @@ def _handed_out(values: list[Any], codes: Codes, column: str) -> pa.Array:
 
 
 def _repeated(value: Any, count: int, column: str) -> pa.Array:
-    return _handed_out([value], np.zeros(count, np.int64), column)
+    """A column that has one value in all rows."""
+    kind = _TYPES[column]
+    if value is None:
+        return pa.nulls(count, kind)
+    if pa.types.is_dictionary(kind):
+        indices = pa.array(np.zeros(count, np.int32), kind.index_type)
+        return pa.DictionaryArray.from_arrays(indices, pa.array([value], kind.value_type))
+    return pa.repeat(pa.scalar(value, kind), count)
 
 
 _TYPES: Final = {column.name: column.type for column in RECORD_INDEX.columns}

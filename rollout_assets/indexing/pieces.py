@@ -23,10 +23,10 @@ from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
 #: Below this many bytes a scan is over before new processes have imported what they need (about half a second).
 PROCESS_BYTES: Final = 64_000_000
 #: The same for threads, which start at once: there is no second range for them to share.
-THREAD_BYTES: Final = 32_000_000
+THREAD_BYTES: Final = 64_000_000
 #: Bytes of a range: enough that what comes with every range costs nothing, few enough that no worker works alone for
 #: long at the end of a scan.
-RANGE_BYTES: Final = 16_000_000
+RANGE_BYTES: Final = 32_000_000
 
 #: Told how many more bytes were scanned.
 Advance = Callable[[int], object]
