@@ -16,11 +16,12 @@ from rollout_assets.checks.never_reached import AFTER_INDEX, tell_why
 from rollout_assets.checks.partitioned import not_judged
 from rollout_assets.checks.reward_finite import REWARD_COLUMNS, REWARD_FINITE, reward_finite
 from rollout_assets.checks.row_count_not_shrinking import ROW_COUNT_NOT_SHRINKING, row_count_not_shrinking
-from rollout_assets.checks.strictness import JSONL_STRICT, REWARD_STRICT, blocking_reason, judge, place
+from rollout_assets.checks.strictness import JSONL_STRICT, REWARD_STRICT, place, strictness_result
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.indexing import IndexSummary
 from rollout_assets.indexing.incremental import NewIndex, block, keep, make_index
 from rollout_assets.indexing.state import CODE_VERSION
+from rollout_assets.indexing.strictness import blocking_reason, judge
 from rollout_assets.resources.parquet import permanent_failure
 from rollout_assets.resources.workspace import RolloutWorkspace
 from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
@@ -65,12 +66,13 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         index = make_index(store, key, spool, workers=workspace.worker_count)
         summary = index.summary
         yield dg.Output(index.faults, "producer_faults", metadata=_fault_metadata(summary))
+        judgments = judge(summary, key, severities)
         results = [
-            *judge(summary, key, severities),
+            *map(strictness_result, judgments),
             reward_finite(pq.read_table(index.records, columns=REWARD_COLUMNS)),
             row_count_not_shrinking(store.indexed_rows(key), summary.rows),
         ]
-        reason = blocking_reason(results)
+        reason = blocking_reason(judgments)
         if reason is not None:
             yield from results
             block(store, index, reason)

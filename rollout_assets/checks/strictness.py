@@ -5,17 +5,16 @@ What they say is decided in `indexing.strictness`, from what the scan found, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
 from rollout_assets.checks.partitioned import check_result, partitioned_check
-from rollout_assets.core.jsonl import Fault, FaultKind
+from rollout_assets.core.jsonl import Fault
 from rollout_assets.core.jsonl.faults import EXCERPT_CHARACTERS
 from rollout_assets.core.records.paths import File
-from rollout_assets.indexing import IndexSummary, strictness
-from rollout_assets.policy import Severity
+from rollout_assets.indexing import strictness
+from rollout_assets.indexing.strictness import Judgment
 
 #: Characters of an excerpt shown in the table of places; `producer_faults` holds all of it.
 SHOWN_EXCERPT = 24
@@ -41,18 +40,8 @@ REWARD_STRICT = partitioned_check(
 _SPECS = {spec.name: spec for spec in (JSONL_STRICT, REWARD_STRICT)}
 
 
-def judge(summary: IndexSummary, key: str, severities: Mapping[FaultKind, Severity]) -> list[dg.AssetCheckResult]:
-    """The results of both checks for one run, with the severities of its policy."""
-    return [_result(judgment) for judgment in strictness.judge(summary, key, severities)]
-
-
-def blocking_reason(results: list[dg.AssetCheckResult]) -> str | None:
-    """Why a run may not be used, or `None` when it may."""
-    failed = [r for r in results if not r.passed and r.severity is dg.AssetCheckSeverity.ERROR]
-    return "; ".join(f"{result.check_name}: {(result.description or '').rstrip('.')}" for result in failed) or None
-
-
-def _result(judgment: strictness.Judgment) -> dg.AssetCheckResult:
+def strictness_result(judgment: Judgment) -> dg.AssetCheckResult:
+    """What Dagster is told of a judgment on a run."""
     warns = not judgment.passed and not judgment.blocks
     return check_result(
         _SPECS[judgment.rule],

@@ -6,9 +6,10 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from rollout_assets.checks.strictness import blocking_reason, judge
+from rollout_assets.checks.strictness import strictness_result
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.indexing import REWARD_FAULTS, IndexSummary
+from rollout_assets.indexing.strictness import blocking_reason, judge
 from rollout_assets.policy import DEFAULT_SEVERITY, Severity
 from rollout_assets_tests.conftest import Project
 
@@ -31,14 +32,15 @@ def summary(*kinds: FaultKind, rows: int = 5) -> IndexSummary:
 @pytest.mark.parametrize("kind", FaultKind)
 @pytest.mark.parametrize("severity", ["error", "warn", "ignore"])
 def test_a_fault_does_what_the_policy_says(kind: FaultKind, severity: Severity) -> None:
-    results = judge(summary(kind), "run", {**DEFAULT_SEVERITY, kind: severity})
+    judgments = judge(summary(kind), "run", {**DEFAULT_SEVERITY, kind: severity})
+    results = list(map(strictness_result, judgments))
     judging, other = results[::-1] if kind in REWARD_FAULTS else results
     assert other.passed
     assert judging.passed is (severity == "ignore")
     if severity != "ignore":
         wanted = dg.AssetCheckSeverity.ERROR if severity == "error" else dg.AssetCheckSeverity.WARN
         assert judging.severity is wanted
-    assert (blocking_reason(results) is not None) is (severity == "error")
+    assert (blocking_reason(judgments) is not None) is (severity == "error")
     assert judging.metadata[f"faults_{kind}"].value == 1
     assert ("places" in judging.metadata) is (severity != "ignore")
     assert ("ignores 1 fault that" in (judging.description or "")) is (severity == "ignore")
@@ -46,7 +48,7 @@ def test_a_fault_does_what_the_policy_says(kind: FaultKind, severity: Severity) 
 
 def test_what_blocks_is_listed_before_what_warns() -> None:
     many = [FaultKind.NON_FINITE_NUMBER] * 40 + [FaultKind.INVALID_JSON]
-    strict = judge(summary(*many), "run", DEFAULT_SEVERITY)[0]
+    strict = strictness_result(judge(summary(*many), "run", DEFAULT_SEVERITY)[0])
     places = [record.data for record in strict.metadata["places"].value.records]
     assert len(places) == 30
     assert places[0]["kind"] == "invalid_json"
