@@ -577,10 +577,22 @@ static PyObject *projected_text(Engine *engine)
     return text;
 }
 
-static PyObject *busy_error(void)
+/* Whether the engine may be used now; if not, the exception is set. */
+static bool is_usable(Engine *engine)
 {
-    PyErr_SetString(PyExc_RuntimeError, "an engine serves one thread at a time");
-    return NULL;
+    if (engine->busy)
+        PyErr_SetString(PyExc_RuntimeError, "an engine serves one thread at a time");
+    else if (!engine->columns)
+        PyErr_SetString(PyExc_RuntimeError, "the engine was not made");
+    else
+        return true;
+    return false;
+}
+
+/* The end of the first `length` bytes of a buffer, or of all of it. */
+static Place block_end(const Py_buffer *buffer, Py_ssize_t length)
+{
+    return (Place)buffer->buf + (length < 0 ? 0 : length < buffer->len ? length : buffer->len);
 }
 
 PyDoc_STRVAR(lines_doc,
@@ -594,12 +606,12 @@ static PyObject *engine_lines(Engine *engine, PyObject *arguments)
     Py_ssize_t length;
     if (!PyArg_ParseTuple(arguments, "y*n", &buffer, &length))
         return NULL;
-    if (engine->busy) {
+    if (!is_usable(engine)) {
         PyBuffer_Release(&buffer);
-        return busy_error();
+        return NULL;
     }
     PyObject *lines = PyList_New(0);
-    Place start = buffer.buf, end = start + (length < buffer.len ? length : buffer.len), p = start;
+    Place start = buffer.buf, end = block_end(&buffer, length), p = start;
     while (lines && p < end) {
         Judgment judgment = read_line(engine, p, end, &p);
         PyObject *text = judgment == DOUBTFUL ? Py_NewRef(Py_None)
@@ -778,13 +790,13 @@ static PyObject *engine_feed(Engine *engine, PyObject *arguments)
     long long offset, line;
     if (!PyArg_ParseTuple(arguments, "y*nLL", &buffer, &length, &offset, &line))
         return NULL;
-    if (engine->busy) {
+    if (!is_usable(engine)) {
         PyBuffer_Release(&buffer);
-        return busy_error();
+        return NULL;
     }
     engine->busy = true;
     PyObject *left_out = PyList_New(0);
-    Place start = buffer.buf, end = start + (length < buffer.len ? length : buffer.len), p = start;
+    Place start = buffer.buf, end = block_end(&buffer, length), p = start;
     Py_ssize_t count = 0;
     bool failed = !left_out;
     /* Other threads run meanwhile, which read other blocks with engines of their own. */
@@ -827,8 +839,8 @@ PyDoc_STRVAR(take_doc,
 static PyObject *engine_take(Engine *engine, PyObject *unused)
 {
     (void)unused;
-    if (engine->busy)
-        return busy_error();
+    if (!is_usable(engine))
+        return NULL;
     PyObject *fields = PyList_New(engine->field_count);
     for (int i = 0; fields && i < engine->field_count; i++) {
         Column *column = engine->columns + i;
@@ -890,6 +902,10 @@ static Object *build_object(Engine *engine, PyObject *members)
         }
         if (!PyArg_ParseTuple(given, "y#ppO", &member->key, &member->length, &kept, &unique, &inside))
             goto failed;
+        if (member->length < 2) {
+            PyErr_SetString(PyExc_ValueError, "expected a key with its quotes");
+            goto failed;
+        }
         member->unique = unique;
         member->field = -1;
         if (kept) {

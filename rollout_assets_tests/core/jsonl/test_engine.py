@@ -195,3 +195,27 @@ def test_an_engine_is_made_of_members_and_made_once() -> None:
             kind(wrong)
     with pytest.raises(RuntimeError):
         engine().__init__(())
+
+
+@pytest.mark.parametrize("key", [b"", b'"'])
+def test_a_key_has_its_quotes(key: bytes) -> None:
+    with pytest.raises(ValueError, match="quotes"):
+        type(engine())(((key, True, False, None),))
+
+
+def test_an_engine_that_was_not_made_reads_nothing() -> None:
+    kind = type(engine())
+    for use in (lambda made: made.lines(b"{}", 2), lambda made: made.feed(b"{}", 2, 0, 1), lambda made: made.take()):
+        with pytest.raises(RuntimeError, match="not made"):
+            use(kind.__new__(kind))
+
+
+@pytest.mark.parametrize("length", [-1, -(2**62), -(2**63), 0])
+def test_a_block_without_content(length: int) -> None:
+    assert engine().lines(b"{}\n", length) == []
+    assert engine().feed(b"{}\n", length, 0, 1) == (0, [])
+
+
+@pytest.mark.parametrize("length", [3, 4, 2**63 - 1])
+def test_nothing_behind_a_buffer_is_read(length: int) -> None:
+    assert engine().lines(b"{}\n", length) == [(3, b"{}")]
