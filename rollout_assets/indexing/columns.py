@@ -1,8 +1,8 @@
 """Columns of the index for many rows at once.
 
 The engine gives, for each field, the distinct values and which of them each row has. A rule is applied once to each
-combination of the fields that it reads, and the results are handed out to the rows. For the values that nearly all rows
-have, some rules change nothing or little: these columns are made at once (`_AT_ONCE`).
+combination of the fields that it reads, and the results are handed out to the rows. For values of the usual types some
+rules are little more than a copy: these columns are made at once (`_AT_ONCE`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from rollout_assets.tables import RECORD_INDEX, key_column
 
 Codes = npt.NDArray[np.int64]
 
+#: What fits into 64 bits.
+_MOST_NUMBERS: Final = 2**62
+#: What 64 bits can count.
+_MOST_CODES: Final = 2**63 - 1
 _NUMBER_OF_FIELD: Final = {".".join(path): number for number, path in enumerate(FIELDS)}
 
 
@@ -41,8 +45,8 @@ class Column:
     def __init__(self, path: tuple[str, ...], codes: bytes, values: bytes) -> None:
         self.path = path
         self.values: list[Any] = msgspec.json.decode(values)
-        places = np.frombuffer(codes, np.int32)
-        self.codes: Codes = np.where(places < 0, len(self.values), places).astype(np.int64)
+        found = np.frombuffer(codes, np.int32)
+        self.codes: Codes = np.where(found < 0, len(self.values), found).astype(np.int64)
 
     @cached_property
     def types(self) -> set[type]:
@@ -105,9 +109,14 @@ def _combinations(columns: list[Column]) -> tuple[list[tuple[int, ...]], Codes]:
     if len(columns) == 1:
         (column,) = columns
         return [(code,) for code in range(len(column.values) + 1)], column.codes
-    mixed = columns[0].codes
+    mixed, size = columns[0].codes, len(columns[0].values) + 1
     for column in columns[1:]:
-        mixed = mixed * (len(column.values) + 1) + column.codes
+        count = len(column.values) + 1
+        if size * count > _MOST_NUMBERS:
+            numbers, mixed = np.unique(mixed, return_inverse=True)
+            size = len(numbers)
+        mixed = mixed * count + column.codes
+        size *= count
     _, first, codes = np.unique(mixed, return_index=True, return_inverse=True)
     return list(zip(*(column.codes[first].tolist() for column in columns), strict=True)), codes
 
@@ -137,7 +146,8 @@ _TYPES: Final = {column.name: column.type for column in RECORD_INDEX.columns}
 
 
 # ---- columns that are made at once ----
-# Each gets the fields of its rule that are there, and gives None where their values are not of the kind it is for.
+# Each gets the fields of its rule that are there, and gives None where their values are not of the type it is for. What
+# it gives is what the rule of its column in `records.RULES` gives; a test holds each of them to that.
 
 
 def _integers(*read: Column) -> pa.Array | None:

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rollout_assets.core.compare.facts import RowFacts, row_facts
+from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX
 from rollout_assets.core.jsonl import Row, scan
 from rollout_assets.core.jsonl.engine import new_engine
 from rollout_assets.facts_table import facts_of
@@ -121,12 +122,34 @@ def test_columns_hold_what_reading_row_by_row_gives(
 
 
 @needs_engine
+def test_more_combinations_of_values_than_64_bits_count(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    keys = [key for key in ALL_KEYS if "." not in key and key != TASK_INDEX]
+    rows = [{key: {"taskset": f"t{n % 2}", "id": f"{key} {n % 400}"} for key in keys} for n in range(801)]
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    assert read(path, columns=True, rows_per_batch=10_000) == read(path, columns=False, rows_per_batch=10_000)
+
+
+@needs_engine
 @pytest.mark.parametrize("kind", ["A", "D"])
 def test_columns_of_usual_rows(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     rows = rows_of_kind(kind, 100_000)
     path.write_bytes(b"".join(next(rows) + b"\n" for _ in range(60)))
     assert read(path, columns=True, rows_per_batch=25) == read(path, columns=False)
+
+
+@needs_engine
+def test_more_combinations_than_64_bits_can_number(tmp_path: Path) -> None:
+    rows = [
+        {"_ng_task_id": {"id": "a", "taskset": f"t{n % 3}"}}
+        | dict.fromkeys(("task_name", "task_id", "instance_id", "problem_id", "uuid"), f"v{min(n, 8_190)}")
+        for n in range(8_200)
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records, _, _ = read(path, columns=True, rows_per_batch=10_000)
+    assert [record["tasksets"] for record in records] == [f'{{"_ng_task_id": "t{n % 3}"}}' for n in range(8_200)]
 
 
 @needs_engine
