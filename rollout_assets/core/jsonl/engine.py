@@ -19,7 +19,7 @@ except ImportError:  # no compiler was there when the package was installed
 if TYPE_CHECKING:
     from rollout_assets.core.jsonl._engine import Engine
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 
 
 def _members(wanted: Wanted, watch: Watch | None) -> tuple[Any, ...]:
@@ -35,7 +35,7 @@ def _members(wanted: Wanted, watch: Watch | None) -> tuple[Any, ...]:
     return tuple(members)
 
 
-def _paths(wanted: Wanted, above: Path = ()) -> Iterator[Path]:
+def _paths(wanted: Wanted, above: FieldPath = ()) -> Iterator[FieldPath]:
     """The paths of all fields in the order in which the engine numbers them."""
     for key, inside in (wanted or {}).items():
         yield (*above, key)
@@ -44,7 +44,7 @@ def _paths(wanted: Wanted, above: Path = ()) -> Iterator[Path]:
 
 _MEMBERS: Final = _members(ROW_FIELDS, ROW_WATCH)
 #: The path of each field; its place is its number in the engine.
-FIELDS: Final[tuple[Path, ...]] = tuple(_paths(ROW_FIELDS))
+FIELDS: Final[tuple[FieldPath, ...]] = tuple(_paths(ROW_FIELDS))
 
 
 def is_compiled() -> bool:
