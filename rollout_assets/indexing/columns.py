@@ -28,8 +28,6 @@ Codes = npt.NDArray[np.int64]
 
 #: What fits into 64 bits.
 _MOST_NUMBERS: Final = 2**62
-#: What 64 bits can count.
-_MOST_CODES: Final = 2**63 - 1
 _NUMBER_OF_FIELD: Final = {".".join(path): number for number, path in enumerate(FIELDS)}
 
 

@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rollout_assets.core.compare.facts import RowFacts, row_facts
-from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX
 from rollout_assets.core.jsonl import Row, scan
 from rollout_assets.core.jsonl.engine import new_engine
 from rollout_assets.facts_table import facts_of
@@ -119,27 +118,6 @@ def test_columns_hold_what_reading_row_by_row_gives(
     path = tmp_path_factory.mktemp("law") / "a.jsonl"
     path.write_bytes(b"\n".join(line for part in lines for line in part))
     assert repr(read(path, columns=True)) == repr(read(path, columns=False))
-
-
-@needs_engine
-def test_more_combinations_of_values_than_64_bits_count(tmp_path: Path) -> None:
-    plain = [key for key in ALL_KEYS if "." not in key and key not in {TASK_INDEX, "_ng_task_id"}]
-    dotted = [key.partition(".")[2] for key in ALL_KEYS if "." in key]
-    # 64 codes for each of 11 keys; the first of them must not drop out of the number of a combination.
-    rows: list[dict[str, Any]] = [
-        {
-            "_ng_task_id": {"taskset": f"t{(other + shift) % 63}", "id": 0},
-            **{key: {"id": other} for key in plain},
-            "verifier_metadata": {key: {"id": other} for key in dotted},
-        }
-        for shift in (0, 16)
-        for other in range(63)
-    ]
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    columns = read(path, columns=True, rows_per_batch=1000)
-    assert columns == read(path, columns=False, rows_per_batch=1000)
-    assert len({row["tasksets"] for row in columns[0]}) == 63
 
 
 @needs_engine
