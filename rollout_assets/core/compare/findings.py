@@ -11,6 +11,7 @@ from rollout_assets.core.compare.facts import RowFacts
 from rollout_assets.core.compare.join import ABSENT, Joined
 from rollout_assets.core.compare.sides import exact_mean, sample_variance
 from rollout_assets.core.compare.table import FactTable
+from rollout_assets.core.records.paths import File
 
 FindingKind = Literal[
     "odd_mask_value",
@@ -35,7 +36,8 @@ class Finding(NamedTuple):
         side: The side it is about; None when it is about both.
         task: Label of the task; None when it is about all of them.
         detail: A sentence for a person.
-        lines: Lines of the rows it is about, where these are few; of the sidecar for `late_attempt`.
+        lines: Lines of the rows it is about, where these are few.
+        files: The file that each of these lines is in; empty for rows in memory, whose lines are positions.
     """
 
     kind: FindingKind
@@ -43,6 +45,7 @@ class Finding(NamedTuple):
     task: str | None
     detail: str
     lines: tuple[int, ...] = ()
+    files: tuple[File, ...] = ()
 
 
 def side_findings(side: Side, table: FactTable, joined: Joined) -> Iterator[Finding]:
@@ -61,7 +64,7 @@ def side_findings(side: Side, table: FactTable, joined: Joined) -> Iterator[Find
             None,
             f"of two failures of one attempt identity the last line stands (attempt {kept.attempt_index}), "
             f"though line {later.line} has the later attempt {later.attempt_index}",
-            (kept.line, later.line),
+            *_places([kept, later]),
         )
 
 
@@ -80,33 +83,38 @@ def _is_worth_a_look(table: FactTable, rows: Sequence[int]) -> bool:
 
 
 def _odd_masks(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
-    lines = tuple(row.line for row in rows if row.odd_mask_value)
-    if lines:
-        detail = f"{len(lines)} of {len(rows)} rows have a mask_sample that masks them but is not true"
-        yield Finding("odd_mask_value", side, label, detail, lines)
+    odd = [row for row in rows if row.odd_mask_value]
+    if odd:
+        detail = f"{len(odd)} of {len(rows)} rows have a mask_sample that masks them but is not true"
+        yield Finding("odd_mask_value", side, label, detail, *_places(odd))
 
 
 def _duplicates(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
     """Output rows of one task with the same rollout index: one rollout saved twice counts as two repeats."""
-    first: dict[tuple[object, object], int] = {}
+    first: dict[tuple[object, object], RowFacts] = {}
     for row in rows:
         if row.file == "output" and row.rollout_index is not None:
             identity = (row.task_index, row.rollout_index)
-            line = first.setdefault(identity, row.line)
-            if line != row.line:
+            before = first.setdefault(identity, row)
+            if before is not row:
                 detail = f"rollout index {row.rollout_index} occurs again: both rows enter the mean"
-                yield Finding("duplicate_rollout", side, label, detail, (line, row.line))
+                yield Finding("duplicate_rollout", side, label, detail, *_places([before, row]))
 
 
 def _partly_masked(side: Side, label: str, rows: list[RowFacts]) -> Iterator[Finding]:
     counting = [row.reward for row in rows if row.mask_reason is None and row.reward is not None]
-    masked = tuple(row.line for row in rows if row.mask_reason is not None)
+    masked = [row for row in rows if row.mask_reason is not None]
     if counting and masked:
         detail = (
             f"{len(masked)} of {len(rows)} rows are masked, so the task is; "
             f"the mean of the other {len(counting)} is {exact_mean(counting)!r}"
         )
-        yield Finding("partly_masked", side, label, detail, masked)
+        yield Finding("partly_masked", side, label, detail, *_places(masked))
+
+
+def _places(rows: Sequence[RowFacts]) -> tuple[tuple[int, ...], tuple[File, ...]]:
+    """The lines of rows, and the file that each is in; rows in memory, which have no length, are in none."""
+    return tuple(row.line for row in rows), tuple(row.file for row in rows if row.length)
 
 
 class Noise(NamedTuple):

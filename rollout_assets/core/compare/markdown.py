@@ -16,6 +16,7 @@ from rollout_assets.core.compare.wording import (
     Excerpts,
     category_rows,
     cautions,
+    finding_lines,
     flip_rewards,
     join_line,
     masks,
@@ -83,7 +84,7 @@ def _lines(result: CompareResult, excerpts: Excerpts, limit: int | None) -> Iter
         yield f"## Findings ({len(result.findings)})"
         yield ""
         findings = (
-            (f.kind, f.side or "", f.task or "", f.detail, ", ".join(map(str, f.lines)))
+            (f.kind, f.side or "", f.task or "", f.detail, finding_lines(f))
             for f in sorted(result.findings, key=lambda f: f.kind)
         )
         yield from _table(("finding", "side", "task", "detail", "lines"), findings, len(result.findings), limit)

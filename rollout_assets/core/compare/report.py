@@ -15,6 +15,7 @@ from rollout_assets.core.compare.wording import (
     Excerpts,
     category_rows,
     cautions,
+    finding_lines,
     flip_rewards,
     join_line,
     masks,
@@ -129,5 +130,5 @@ def _flip(
 
 def _finding(finding: Finding) -> str:
     about = ", ".join(filter(None, (finding.side, finding.task)))
-    lines = f" (rows {', '.join(map(str, finding.lines))})" if finding.lines else ""
-    return f"- {finding.kind}{f' [{about}]' if about else ''}: {finding.detail}{lines}"
+    lines = finding_lines(finding)
+    return f"- {finding.kind}{f' [{about}]' if about else ''}: {finding.detail}{f' ({lines})' if lines else ''}"

@@ -9,6 +9,7 @@ from rollout_assets.core.compare.classify import Side, TaskComparison
 from rollout_assets.core.compare.compare import CompareResult, WholeRow
 from rollout_assets.core.compare.errors import CompareInputError
 from rollout_assets.core.compare.facts import RowFacts
+from rollout_assets.core.compare.findings import Finding
 from rollout_assets.core.compare.rows import StrPath, sidecar_path
 from rollout_assets.core.compare.sides import TaskSide
 from rollout_assets.core.compare.verifier import tail_lines, verifier_output
@@ -191,6 +192,23 @@ def place(path: str | None, facts: RowFacts) -> str:
         path = sidecar_path(path) or path
     name = f"{facts.file} row {facts.line}" if path is None else f"{path}:{facts.line}"
     return name if not facts.length else f"{name} (byte {facts.offset})"
+
+
+def finding_lines(finding: Finding) -> str:
+    """`lines 3, 14`, `line 4 of the failures file`, or both; `rows 3, 14` of rows in memory; empty without any."""
+    if not finding.files:
+        return _numbered("row", finding.lines)
+    told = []
+    for file, behind in (("output", ""), ("failures", " of the failures file")):
+        lines = [line for line, place in zip(finding.lines, finding.files, strict=True) if place == file]
+        if lines:
+            told.append(_numbered("line", lines) + behind)
+    return "; ".join(told)
+
+
+def _numbered(word: str, numbers: Sequence[int]) -> str:
+    """`line 3` or `lines 3, 14`; empty without numbers."""
+    return f"{word}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}" if numbers else ""
 
 
 def worst_places(result: CompareResult, task: TaskComparison) -> list[str]:

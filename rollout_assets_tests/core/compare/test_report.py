@@ -131,6 +131,16 @@ def test_findings_are_listed_by_kind() -> None:
     assert "- duplicate_rollout [new, a]: rollout index 0 occurs again: both rows enter the mean (rows 1, 2)" in report
 
 
+def test_a_finding_names_the_file_of_each_line(tmp_path: Path) -> None:
+    odd = {"mask_sample": 1}
+    old = write(tmp_path, "old", [task("b", 1), task("a", 1, **odd), task("a", 1, **odd)], [failure("x", task_id="a", **odd)])
+    result = compare_files(old, write(tmp_path, "new", [task("a", 1)]))
+    finding = next(f for f in summary_dict(result)["findings"] if f["kind"] == "odd_mask_value")
+    assert (finding["lines"], finding["files"]) == ((2, 3, 1), ("output", "output", "failures"))
+    for report in (render_report(result), render_markdown(result)):
+        assert "lines 2, 3; line 1 of the failures file" in report
+
+
 def test_different_inputs_are_warned_of() -> None:
     old, new = ([task("a", 1, responses_create_params={"input": text})] for text in ("one", "two"))
     assert "WARNING: 1 joined task was given different inputs" in render_report(compare_rollouts(old, new))
