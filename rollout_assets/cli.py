@@ -212,6 +212,7 @@ Next, on every host that runs a Dagster process:
     export DAGSTER_HOME={home}
     export ROLLOUT_RUNS_ROOT=... ROLLOUT_STORE_ROOT=... ROLLOUT_POLICY=$DAGSTER_HOME/policy.yaml
     export ROLLOUT_COMPUTE_LOGS=...
+    export ROLLOUT_WORKERS=1      # cores per Dagster run; more where fewer runs than cores share a host
     export ROLLOUT_PG_HOST=... ROLLOUT_PG_PORT=5432 ROLLOUT_PG_DATABASE=... ROLLOUT_PG_USER=... ROLLOUT_PG_PASSWORD=...
 
 Once, before anything else uses the database:

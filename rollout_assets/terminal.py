@@ -130,7 +130,7 @@ def show_places(settings: Settings, console: Console) -> None:
     ):
         console.print(f"{name:8} {escape(str(path))}", soft_wrap=True, highlight=False)
     console.print(
-        "\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000/asset-groups\n", soft_wrap=True
+        "\nTo browse all this in Dagster's UI, run this and open http://127.0.0.1:3000/assets\n", soft_wrap=True
     )
     console.print(f"    {escape(ui_command(settings))}\n", soft_wrap=True, highlight=False)
 

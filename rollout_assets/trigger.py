@@ -223,7 +223,7 @@ def _ask(url: str, query: str, variables: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise TriggerError(
-            f"no Dagster webserver answers at {url} ({reason}); start it, or give its address with --url"
+            f"no Dagster webserver answers at {url} ({reason}); start it, or give the address of another (--url, `url`)"
         ) from None
     except (ValueError, AttributeError):
         raise TriggerError(f"{url} did not answer as a Dagster webserver does; check the address") from None

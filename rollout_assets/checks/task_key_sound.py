@@ -35,10 +35,14 @@ def task_key_sound(sides: Sides) -> dg.AssetCheckResult:
     }
     problems = []
     if sides.key_source == "fallback":
-        what = "the digest of its input" if sides.key == INPUT_DIGEST else f"`{sides.key}`"
+        if sides.key == INPUT_DIGEST:
+            what = (
+                "the digest of its input: a task with another prompt is not found again, and equal inputs are one task"
+            )
+        else:
+            what = f"`{sides.key}`: two runs with other data or another order would be joined wrongly, or not at all"
         problems.append(
-            f"No row names its task, so each task is known by {what}: two runs with other data or another order would "
-            "be joined wrongly, or not at all. Have the producer write `_ng_task_id` or `task_id`."
+            f"No row names its task, so each is known by {what}. Have the producer write `_ng_task_id` or `task_id`."
         )
     if finer:
         told = ", ".join(
@@ -61,5 +65,5 @@ def _place(entry: KeyAdvice) -> dict[str, Any]:
         "used": entry.chosen,
         "distinct values": entry.old_values,
         "on every row": entry.on_every_row,
-        "tasks it would split": entry.split_tasks,
+        "tasks with several values": entry.split_tasks,
     }

@@ -105,7 +105,7 @@ def as_text(
     lines = [f"{output} (read by {_MODES[reading.mode]})"]
     if coverage is None:
         standing = Counter(entry.disposition for entry in reading.timeline if entry.selected)
-        lines.append("coverage is unknown: how many rollouts were expected is nowhere written")
+        lines.append("coverage is unknown: without manifest and inventory nothing says how many rollouts were expected")
         lines += [
             f"  {disposition}: {count:,} {'row stands' if count == 1 else 'rows stand'}"
             for disposition, count in sorted(standing.items())

@@ -132,13 +132,13 @@ def test_findings_are_listed_by_kind() -> None:
 
 
 def test_a_finding_names_the_file_of_each_line(tmp_path: Path) -> None:
-    odd = {"mask_sample": 1}
-    old = write(tmp_path, "old", [task("b", 1), task("a", 1, **odd), task("a", 1, **odd)], [failure("x", task_id="a", **odd)])
+    masked = task("a", 0, mask_sample=True)
+    old = write(tmp_path, "old", [masked, task("a", 1), masked], [failure("x", task_id="a")])
     result = compare_files(old, write(tmp_path, "new", [task("a", 1)]))
-    finding = next(f for f in summary_dict(result)["findings"] if f["kind"] == "odd_mask_value")
-    assert (finding["lines"], finding["files"]) == ((2, 3, 1), ("output", "output", "failures"))
+    (finding,) = (found for found in summary_dict(result)["findings"] if found["kind"] == "partly_masked")
+    assert (finding["lines"], finding["files"]) == ((1, 3, 1), ("output", "output", "failures"))
     for report in (render_report(result), render_markdown(result)):
-        assert "lines 2, 3; line 1 of the failures file" in report
+        assert "lines 1, 3; line 1 of the failures file" in report
 
 
 def test_different_inputs_are_warned_of() -> None:
