@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from rollout_assets.core.discovery import DiscoveredRun
 from rollout_assets.core.errors import unreadable_file
 from rollout_assets.core.files import written_beside
-from rollout_assets.core.jsonl import FaultKind
-from rollout_assets.core.records.paths import File
+from rollout_assets.core.records.paths import FILES, File
 from rollout_assets.core.run_scan import files_of_run
 from rollout_assets.indexing.faults import IndexSummary, summarize
 from rollout_assets.indexing.grow import Growth, parquet_writer
@@ -31,10 +30,6 @@ ROWS_PER_GROUP: Final = 50_000
 #: A table that grew again and again is written anew once it has this many row groups more than full ones: a reader
 #: opens each of them.
 SPARE_ROW_GROUPS: Final = 30
-
-#: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
-REWARD_FAULTS = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
-_FILES: Final[tuple[File, File]] = ("output", "failures")
 
 
 @dataclass(frozen=True)
@@ -94,40 +89,41 @@ def index_run(
             content never raises.
     """
     marks = {} if earlier is None else earlier.marks
-    counts = {file: _Count(file, path, marks.get(file)) for file, path in files_of_run(run.output)}
-    wanted = [Range(file, count.path, count.start, count.size) for file, count in counts.items()]
+    files = {file: _FileSoFar(path, marks.get(file)) for file, path in files_of_run(run.output)}
+    wanted = [Range(file, found.path, found.start, found.size) for file, found in files.items()]
     if earlier is not None:
         advance(sum(whole.start for whole in wanted))
-    lines_before = {file: count.lines_before for file, count in counts.items()}
+    lines_before = {file: found.lines_before for file, found in files.items()}
     records_path.parent.mkdir(parents=True, exist_ok=True)
+    old_records, old_faults = (None, None) if earlier is None else (_old_records(earlier), _old_faults(earlier))
     with (
-        _growing(RECORD_INDEX, records_path, None if earlier is None else earlier.records, counts, "rows") as records,
-        _growing(PRODUCER_FAULTS, faults_path, None if earlier is None else earlier.faults, counts, "faults") as faults,
+        _growing(RECORD_INDEX, records_path, old_records) as records,
+        _growing(PRODUCER_FAULTS, faults_path, old_faults) as faults,
     ):
         pieces = scan_pieces(wanted, lines_before, workers=workers, folder=records_path.parent, advance=advance)
         piece = next(pieces, None)
-        for file in _FILES:
+        for file in FILES:
             records.begin(file)
             faults.begin(file)
             while piece is not None and piece.file == file:
-                counts[file].add(piece.records, piece.faults, piece.lines)
+                files[file].add(piece.records, piece.faults, piece.lines)
                 records.add(piece.records)
                 faults.add(piece.faults)
                 piece = next(pieces, None)
-    rows = {file: count.rows + count.tail_rows for file, count in counts.items()}
-    paths = {file: count.path for file, count in counts.items()}
+    rows = {file: found.rows + found.tail_rows for file, found in files.items()}
+    paths = {file: found.path for file, found in files.items()}
     return IndexedRun(
         summarize(rows, faults_path, paths),
-        {file: count.mark() for file, count in counts.items()},
+        {file: found.mark() for file, found in files.items()},
         {whole.file: whole.stop - whole.start for whole in wanted},
     )
 
 
-class _Count:
-    """What is counted of one file while it is indexed; it begins with what an earlier index holds."""
+class _FileSoFar:
+    """What was found in one file so far; it begins with what an earlier index holds."""
 
-    def __init__(self, file: File, path: Path, mark: FileMark | None) -> None:
-        self.file, self.path, self.earlier = file, path, mark
+    def __init__(self, path: Path, mark: FileMark | None) -> None:
+        self.path = path
         try:
             self._status = path.stat()
         except OSError as error:
@@ -141,7 +137,7 @@ class _Count:
 
     def add(self, records: pa.Table, faults: pa.Table, lines: int) -> None:
         """Count what some lines hold."""
-        tail_rows, tail_faults = _behind(records, self._end), _behind(faults, self._end)
+        tail_rows, tail_faults = _rows_from(records, self._end), _rows_from(faults, self._end)
         self.rows += len(records) - tail_rows
         self.faults += len(faults) - tail_faults
         self.tail_rows += tail_rows
@@ -162,7 +158,7 @@ class _Count:
             size=self.size,
             mtime_ns=status.st_mtime_ns,
             indexed_end=self._end,
-            lines=self._lines - (self.size > self._end),
+            lines=self._lines - (1 if self.size > self._end else 0),  # without the one that is not finished
             rows=self.rows,
             faults=self.faults,
             tail_rows=self.tail_rows,
@@ -171,9 +167,58 @@ class _Count:
         )
 
 
-def _behind(table: pa.Table, offset: int) -> int:
-    """How many rows of a table stand behind a place of the file."""
+def _rows_from(table: pa.Table, offset: int) -> int:
+    """How many rows of a table stand at a place of the file or behind it."""
     return pc.sum(pc.greater_equal(table["offset"], offset)).as_py() or 0
+
+
+@dataclass(frozen=True)
+class _OldTable:
+    """A table of an earlier index.
+
+    Attributes:
+        path: Where it is.
+        marks: How far each file is in it; what stands behind is left out.
+        output_rows: Rows of the output before the mark.
+        has_tail: Whether it holds rows behind a mark: of a line that was not finished.
+    """
+
+    path: Path
+    marks: Mapping[File, FileMark]
+    output_rows: int
+    has_tail: bool
+
+    def rows_of(self, file: File) -> Iterator[pa.Table]:
+        """Its rows of one file."""
+        if file not in self.marks:
+            return
+        with pq.ParquetFile(self.path) as table:
+            for number in range(table.num_row_groups):
+                rows = table.read_row_group(number)
+                before = pc.less(rows["offset"], self.marks[file].indexed_end)
+                yield rows.filter(pc.and_(pc.equal(rows["file"], file), before))
+
+    def growth(self) -> Growth | None:
+        """How new row groups come to its own: those of the output before the ones of the sidecar.
+
+        None when it must be rewritten: it has a tail, too many row groups, or one with rows of both files.
+        """
+        metadata = pq.read_metadata(self.path)
+        if self.has_tail or metadata.num_row_groups > metadata.num_rows // ROWS_PER_GROUP + SPARE_ROW_GROUPS:
+            return None
+        rows = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+        borders = list(accumulate(rows, initial=0))
+        return Growth(self.path, borders.index(self.output_rows)) if self.output_rows in borders else None
+
+
+def _old_records(earlier: Earlier) -> _OldTable:
+    marks = earlier.marks
+    return _OldTable(earlier.records, marks, marks["output"].rows, any(mark.tail_rows for mark in marks.values()))
+
+
+def _old_faults(earlier: Earlier) -> _OldTable:
+    marks = earlier.marks
+    return _OldTable(earlier.faults, marks, marks["output"].faults, any(mark.tail_faults for mark in marks.values()))
 
 
 @dataclass
@@ -182,15 +227,13 @@ class _GrowingTable:
 
     Attributes:
         write: Writes one row group.
-        growth: How the row groups come to those of an old table.
-        rewritten: An old table whose rows before the ends of `marks` are written anew instead.
-        marks: Those ends.
+        growth: How the row groups come to those of an old table, where it is not rewritten.
+        rewritten: An old table whose rows are written anew.
     """
 
     write: Callable[[pa.Table], None]
     growth: Growth | None
-    rewritten: Path | None
-    marks: Mapping[File, FileMark]
+    rewritten: _OldTable | None
     waiting: list[pa.Table] = field(default_factory=list)
     rows_waiting: int = 0
     groups: int = 0
@@ -200,13 +243,8 @@ class _GrowingTable:
         self.flush()
         if file == "failures" and self.growth is not None:
             self.growth.inserted = self.groups
-        if self.rewritten is None or file not in self.marks:
-            return
-        with pq.ParquetFile(self.rewritten) as old:
-            for number in range(old.num_row_groups):
-                rows = old.read_row_group(number)
-                before = pc.less(rows["offset"], self.marks[file].indexed_end)
-                self.add(rows.filter(pc.and_(pc.equal(rows["file"], file), before)))
+        for rows in self.rewritten.rows_of(file) if self.rewritten else ():
+            self.add(rows)
 
     def add(self, rows: pa.Table) -> None:
         """Add rows."""
@@ -226,37 +264,10 @@ class _GrowingTable:
 
 
 @contextmanager
-def _growing(
-    table: Table, path: Path, old: Path | None, counts: Mapping[File, _Count], counted: str
-) -> Iterator[_GrowingTable]:
-    """A table that also holds what an old one holds, in the order of a whole scan.
-
-    Args:
-        table: Which table.
-        path: Where it goes.
-        old: The old one, if there is one to go on from.
-        counts: The files of the run, at their beginning.
-        counted: What a `FileMark` calls the rows of this table.
-    """
-    marks = {file: count.earlier for file, count in counts.items() if count.earlier is not None}
-    growth = None if old is None else _growth(old, marks, counted)
+def _growing(table: Table, path: Path, old: _OldTable | None) -> Iterator[_GrowingTable]:
+    """A table at a path that also holds what an old one holds, in the order of a whole scan."""
+    growth = None if old is None else old.growth()
     with written_beside(path, durable=False) as temporary, parquet_writer(temporary, table, growth) as write:
-        growing = _GrowingTable(write, growth, old if growth is None else None, marks)
+        growing = _GrowingTable(write, growth, None if growth else old)
         yield growing
         growing.flush()
-
-
-def _growth(old: Path, marks: Mapping[File, FileMark], counted: str) -> Growth | None:
-    """How new row groups come to those of an old table: those of the output before the ones of the sidecar.
-
-    None when the old table must be rewritten: it holds a line that was not finished, too many row groups, or one with
-    rows of both files.
-    """
-    if any(getattr(mark, f"tail_{counted}") for mark in marks.values()):
-        return None
-    metadata = pq.read_metadata(old)
-    if metadata.num_row_groups > metadata.num_rows // ROWS_PER_GROUP + SPARE_ROW_GROUPS:
-        return None
-    rows = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
-    borders, border = list(accumulate(rows, initial=0)), getattr(marks["output"], counted)
-    return Growth(old, borders.index(border)) if border in borders else None

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rollout_assets.core.jsonl import Fault, FaultKind
 from rollout_assets.core.records.paths import File
 from rollout_assets.core.text import counted
 from rollout_assets.indexing.faults import IndexSummary
-from rollout_assets.indexing.run import REWARD_FAULTS
 from rollout_assets.policy import Severity
 
+#: The fault that `reward_strict` judges; `jsonl_strict` judges all others.
+REWARD_FAULTS: Final = frozenset({FaultKind.REWARD_NOT_A_NUMBER})
 JSONL_STRICT, REWARD_STRICT = "jsonl_strict", "reward_strict"
 
 
@@ -91,7 +93,7 @@ def _describe(counts: Mapping[FaultKind, int], first: Fault, *, blocks: bool) ->
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
     place = f"{first.path}:{first.line} (byte {first.byte}): {first.message}"
     if blocks:
-        advice = "Mend the producer or the file, then materialize record_index again; nothing downstream runs before."
+        advice = "Mend the producer or the file, then take the run in again; until then nothing downstream uses it."
     else:
         advice = "The run goes on: such rows are masked or left out by rule."
     return f"{counted(total, 'fault')} ({kinds}). First: {place}. {advice}"

@@ -8,8 +8,8 @@ import pytest
 
 from rollout_assets.checks.strictness import strictness_result
 from rollout_assets.core.jsonl import Fault, FaultKind
-from rollout_assets.indexing import REWARD_FAULTS, IndexSummary
-from rollout_assets.indexing.strictness import blocking_reason, judge
+from rollout_assets.indexing import IndexSummary
+from rollout_assets.indexing.strictness import REWARD_FAULTS, blocking_reason, judge
 from rollout_assets.policy import DEFAULT_SEVERITY, Severity
 from rollout_assets_tests.conftest import Project
 

@@ -229,7 +229,9 @@ static Place numbers_end(Place p, Place end)
                          | ((minuses << 1 | points << 1) & ~digits) /* no digit behind a minus or a point */
                          | (points & ~(digits << 1))               /* no digit before a point */
                          | (zeros << 1 & digits)                   /* a leading zero */
-                         | (((points << 1) + digits) & ~digits & points); /* a second point */
+                         /* A second point: from behind each point, adding carries a bit through the digits to the byte
+                          * behind them, as in 1.25.3 from the 2 to the second point. */
+                         | (((points << 1) + digits) & ~digits & points);
         if (wrong)
             return p;
         p += last + 1;
@@ -249,7 +251,7 @@ static Place numbers_end(Place p, Place end)
 /* `depth` objects and arrays are open around the value. */
 static Place value_end(Place p, Place end, int depth)
 {
-    uint64_t is_object[DEPTH_LIMIT / 64 + 1];
+    uint64_t is_object[DEPTH_LIMIT / 64 + 1] = {0};
     const int outside = depth;
 
 value:
@@ -384,23 +386,25 @@ struct Object {
     int8_t slots[2 * MEMBERS]; /* a hash table of places in `members`; -1: free */
 };
 
-/* One kept value of a line; of an object of which members are kept, `OPENED` and later `CLOSED`. */
+/* One kept value of a line, or where an object of which members are kept opens or closes: its members lie between. */
+typedef enum { VALUE, OPENED, CLOSED } Kind;
+
 typedef struct {
+    Kind kind;
     int field;
     Place start;
-    Py_ssize_t length;
+    size_t length; /* of a value; 0 otherwise */
 } Found;
-
-enum { OPENED = -1, CLOSED = -2 };
 
 /* The values of one field in the rows that were fed: distinct texts, and for each row which one. */
 typedef struct {
     int32_t *codes; /* per row; -1: the field is absent */
-    Py_ssize_t rows, rows_capacity;
+    size_t rows, rows_capacity;
     uint8_t *text; /* a JSON array of the distinct values, without its closing bracket */
     size_t used, capacity;
     size_t *starts; /* of each distinct value in `text`; one more: where the next one goes */
-    int32_t distinct, distinct_capacity;
+    int32_t distinct;
+    size_t starts_capacity;
     int32_t *slots; /* a hash table of distinct values; -1: free */
     uint32_t slot_count;
     int32_t last;
@@ -414,12 +418,10 @@ typedef struct {
     int field_count;
     int number_field; /* the field whose value must be a number or null for its row to be fed; -1: none */
     Found *found;
-    int found_count, found_capacity;
-    uint8_t *text;
-    size_t text_capacity;
+    size_t found_count, found_capacity;
     Column *columns;
     int64_t *places; /* line, offset, length of each row that was fed */
-    Py_ssize_t rows, rows_capacity;
+    size_t rows, rows_capacity;
     size_t held;
     bool busy; /* a thread reads a block without holding the interpreter's lock */
 } Engine;
@@ -440,17 +442,25 @@ static Member *member_of(Object *object, Place key, Py_ssize_t length)
     return NULL;
 }
 
-static bool add_found(Engine *engine, int field, Place start, Py_ssize_t length)
+/* Make room for `needed` items of `size` bytes. */
+static bool reserve(void **items, size_t *capacity, size_t needed, size_t size)
 {
-    if (engine->found_count == engine->found_capacity) {
-        int capacity = 2 * engine->found_capacity + 64;
-        Found *found = PyMem_RawRealloc(engine->found, capacity * sizeof(Found));
-        if (!found)
-            return false;
-        engine->found = found;
-        engine->found_capacity = capacity;
-    }
-    engine->found[engine->found_count++] = (Found){field, start, length};
+    if (needed <= *capacity)
+        return true;
+    size_t larger = needed + needed / 2 + 16;
+    void *moved = PyMem_RawRealloc(*items, larger * size);
+    if (!moved)
+        return false;
+    *items = moved;
+    *capacity = larger;
+    return true;
+}
+
+static bool add_found(Engine *engine, Kind kind, int field, Place start, size_t length)
+{
+    if (!reserve((void **)&engine->found, &engine->found_capacity, engine->found_count + 1, sizeof(Found)))
+        return false;
+    engine->found[engine->found_count++] = (Found){kind, field, start, length};
     return true;
 }
 
@@ -484,10 +494,10 @@ static Place object_end(Engine *engine, Object *object, Place p, Place end, int 
             seen |= bit;
             Place value = p;
             if (member->inside && *p == '{') {
-                if (!add_found(engine, member->field, p, OPENED))
+                if (!add_found(engine, OPENED, member->field, p, 0))
                     return NULL;
                 p = object_end(engine, member->inside, p + 1, end, depth + 1);
-                if (!p || !add_found(engine, member->field, p, CLOSED))
+                if (!p || !add_found(engine, CLOSED, member->field, p, 0))
                     return NULL;
             } else {
                 p = value_end(p, end, depth);
@@ -498,7 +508,7 @@ static Place object_end(Engine *engine, Object *object, Place p, Place end, int 
                     if (is_number && p - value > INT64_DIGITS && !memchr(value, '.', p - value) &&
                         !memchr(value, 'e', p - value) && !memchr(value, 'E', p - value))
                         return NULL;
-                    if (!add_found(engine, member->field, value, p - value))
+                    if (!add_found(engine, VALUE, member->field, value, p - value))
                         return NULL;
                 }
             }
@@ -533,8 +543,8 @@ static Judgment read_line(Engine *engine, Place p, Place end, Place *stop)
         *stop = p == end ? p : p + 1;
         return blank ? BLANK : VOUCHED_FOR;
     }
-    Place feed = memchr(start, '\n', end - start);
-    *stop = feed ? feed + 1 : end;
+    Place line_feed = memchr(start, '\n', end - start);
+    *stop = line_feed ? line_feed + 1 : end;
     return DOUBTFUL;
 }
 
@@ -543,18 +553,16 @@ static Judgment read_line(Engine *engine, Place p, Place end, Place *stop)
 static PyObject *projected_text(Engine *engine)
 {
     size_t size = 2;
-    for (int i = 0; i < engine->found_count; i++) {
-        Found *found = engine->found + i;
-        size += engine->fields[found->field]->length + (found->length > 0 ? found->length : 1) + 2;
-    }
+    for (size_t i = 0; i < engine->found_count; i++)
+        size += engine->fields[engine->found[i].field]->length + engine->found[i].length + 3;
     PyObject *text = PyBytes_FromStringAndSize(NULL, size);
     if (!text)
         return NULL;
     uint8_t *start = (uint8_t *)PyBytes_AS_STRING(text), *p = start;
     *p++ = '{';
-    for (int i = 0; i < engine->found_count; i++) {
+    for (size_t i = 0; i < engine->found_count; i++) {
         Found *found = engine->found + i;
-        if (found->length == CLOSED) {
+        if (found->kind == CLOSED) {
             p -= p[-1] == ',';
             *p++ = '}';
         } else {
@@ -562,7 +570,7 @@ static PyObject *projected_text(Engine *engine)
             memcpy(p, member->key, member->length);
             p += member->length;
             *p++ = ':';
-            if (found->length == OPENED) {
+            if (found->kind == OPENED) {
                 *p++ = '{';
                 continue;
             }
@@ -642,20 +650,6 @@ static uint32_t text_hash(Place p, size_t length)
     return (uint32_t)(hash >> 32);
 }
 
-/* Make room for `needed` items of `size` bytes. */
-static bool reserve(void **items, size_t *capacity, size_t needed, size_t size)
-{
-    if (needed <= *capacity)
-        return true;
-    size_t larger = needed + needed / 2 + 16;
-    void *moved = PyMem_RawRealloc(*items, larger * size);
-    if (!moved)
-        return false;
-    *items = moved;
-    *capacity = larger;
-    return true;
-}
-
 static inline Place distinct_text(Column *column, int32_t code, size_t *length)
 {
     *length = column->starts[code + 1] - column->starts[code] - 1; /* without the comma behind it */
@@ -704,11 +698,9 @@ static int32_t code_of(Column *column, Place start, size_t length)
          slot = (slot + 1) % column->slot_count)
         if (is_text(column, column->slots[slot], start, length))
             return column->last = column->slots[slot];
-    size_t capacity = column->distinct_capacity;
     if (!reserve((void **)&column->text, &column->capacity, column->used + length + 2, 1) ||
-        !reserve((void **)&column->starts, &capacity, column->distinct + 2, sizeof(size_t)))
+        !reserve((void **)&column->starts, &column->starts_capacity, column->distinct + 2, sizeof(size_t)))
         return -1;
-    column->distinct_capacity = (int32_t)capacity;
     if (column->distinct == 0) {
         column->text[0] = '[';
         column->used = 1;
@@ -723,12 +715,10 @@ static int32_t code_of(Column *column, Place start, size_t length)
 }
 
 /* Rows up to `rows` have no value where none was put. */
-static bool pad(Column *column, Py_ssize_t rows)
+static bool pad(Column *column, size_t rows)
 {
-    size_t capacity = column->rows_capacity;
-    if (!reserve((void **)&column->codes, &capacity, rows, sizeof(int32_t)))
+    if (!reserve((void **)&column->codes, &column->rows_capacity, rows, sizeof(int32_t)))
         return false;
-    column->rows_capacity = capacity;
     if (rows > column->rows)
         memset(column->codes + column->rows, 0xFF, (rows - column->rows) * sizeof(int32_t));
     column->rows = rows > column->rows ? rows : column->rows;
@@ -737,13 +727,11 @@ static bool pad(Column *column, Py_ssize_t rows)
 
 static bool put_row(Engine *engine, int64_t line, int64_t offset, int64_t length)
 {
-    size_t capacity = engine->rows_capacity;
-    if (!reserve((void **)&engine->places, &capacity, engine->rows + 1, 3 * sizeof(int64_t)))
+    if (!reserve((void **)&engine->places, &engine->rows_capacity, engine->rows + 1, 3 * sizeof(int64_t)))
         return false;
-    engine->rows_capacity = capacity;
-    for (int i = 0; i < engine->found_count; i++) {
+    for (size_t i = 0; i < engine->found_count; i++) {
         Found *found = engine->found + i;
-        if (found->length < 0)
+        if (found->kind != VALUE)
             continue;
         Column *column = engine->columns + found->field;
         size_t used = column->used;
@@ -763,9 +751,9 @@ static bool put_row(Engine *engine, int64_t line, int64_t offset, int64_t length
 /* Whether the row that was found is for the columns; else the rules want to see it by itself. */
 static bool is_ordinary(Engine *engine)
 {
-    for (int i = 0; i < engine->found_count; i++) {
+    for (size_t i = 0; i < engine->found_count; i++) {
         Found *found = engine->found + i;
-        if (found->length < 0)
+        if (found->kind != VALUE)
             continue;
         uint8_t first = *found->start;
         if (engine->fields[found->field]->inside && first != 'n')
@@ -887,7 +875,11 @@ static Object *build_object(Engine *engine, PyObject *members)
 {
     Object *object = PyMem_RawCalloc(1, sizeof(Object));
     Py_ssize_t count = PyTuple_Check(members) ? PyTuple_GET_SIZE(members) : MEMBERS + 1;
-    if (!object || count > MEMBERS) {
+    if (!object) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (count > MEMBERS) {
         PyErr_SetString(PyExc_ValueError, "expected a tuple of at most 64 members");
         goto failed;
     }
@@ -974,7 +966,7 @@ static void engine_dealloc(Engine *engine)
 static PyObject *engine_rows(Engine *engine, void *unused)
 {
     (void)unused;
-    return PyLong_FromSsize_t(engine->rows);
+    return PyLong_FromSize_t(engine->rows);
 }
 
 static PyObject *engine_held(Engine *engine, void *unused)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from rollout_assets.core.errors import RunDataError
 
 StrPath = str | PathLike[str]
 #: Which of the two files of outcomes a row stands in.
 File = Literal["output", "failures"]
+#: Both, in the order in which a run is read.
+FILES: Final[tuple[File, File]] = ("output", "failures")
 
 
 def failures_path_for(output: StrPath) -> Path:
