@@ -6,6 +6,7 @@ both of these, the verdict.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,7 @@ def make_index(
     """
     run = find_run(store.runs_root, key)
     store.write_verdict(key, Verdict("indexing", run.fingerprint, output=str(run.output)))
-    earlier, why_whole = _earlier(store, run, whole=whole)
+    earlier, why_whole = _earlier(store, run, spool, whole=whole)
     records, faults = spool / "record_index.parquet", spool / "producer_faults.parquet"
     indexed = index_run(run, records, faults, workers=workers, earlier=earlier, advance=advance)
     if find_run(store.runs_root, key).fingerprint != run.fingerprint:
@@ -134,15 +135,26 @@ def _verdict(state: Literal["indexing", "sound"], index: NewIndex) -> Verdict:
     return Verdict(state, index.run.fingerprint, counts=index.counts, output=str(index.run.output))
 
 
-def _earlier(store: Store, run: DiscoveredRun, *, whole: bool) -> tuple[Earlier | None, str | None]:
+def _earlier(store: Store, run: DiscoveredRun, spool: Path, *, whole: bool) -> tuple[Earlier | None, str | None]:
     """The stored index to go on from, or None and why there is none."""
-    records, faults = (store.table_path(name, run.key) for name in INDEX_TABLES)
     if whole:
         return None, "that was asked for"
-    if not isinstance(records, Path) or not isinstance(faults, Path):
+    stored = [path for name in INDEX_TABLES if isinstance(path := store.table_path(name, run.key), Path)]
+    if not stored:
         return None, "the store is not on a local disk"
     state = load_state(store, run.key)
     problem = obstacle(state, store, run.key, dict(files_of_run(run.output)))
     if state is None or problem is not None:
         return None, problem
+    # Another process may replace the stored tables while they are read; links to them stay what they are.
+    links = [spool / f"earlier_{name}.parquet" for name in INDEX_TABLES]
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        for name, path, link in zip(INDEX_TABLES, stored, links, strict=True):
+            os.link(path, link)
+            if table_version(link) != state.tables[name]:
+                return None, f"another process replaced the stored table {name} just now"
+    except OSError as error:
+        return None, f"the stored tables cannot be linked to: {error.strerror or error}"
+    records, faults = links
     return Earlier(records, faults, state.files), None

@@ -92,9 +92,10 @@ class IndexState:
 def load_state(store: Store, key: str) -> IndexState | None:
     """The state of a run; None when there is none that can be read."""
     try:
-        return msgspec.json.decode(store.index_state_path(key).read_bytes(), type=IndexState)
+        state = msgspec.json.decode(store.index_state_path(key).read_bytes(), type=IndexState)
     except (OSError, msgspec.MsgspecError):
         return None
+    return state if "output" in state.files else None
 
 
 def save_state(store: Store, key: str, state: IndexState) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -46,10 +47,10 @@ class Place:
     def sidecar(self) -> Path:
         return self.root / "runs" / "run_failures.jsonl"
 
-    def index(self, *, whole: bool = False) -> NewIndex:
+    def index(self, *, whole: bool = False, advance: Callable[[int], object] = lambda _: None) -> NewIndex:
         """Index the run as a command would, whatever its faults."""
         spool = self.store.new_spool()
-        index = make_index(self.store, "run", spool, whole=whole)
+        index = make_index(self.store, "run", spool, whole=whole, advance=advance)
         for name in INDEX_TABLES:
             target = self.store.table_path(name, "run")
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -214,8 +215,37 @@ def test_a_state_of_other_code_or_other_tables_is_not_used(place: Place, monkeyp
         assert f"stored table {name} is not the one" in str(check_as_fresh(place).scope)
         path.unlink()
         assert f"stored table {name} is not the one" in str(check_as_fresh(place).scope)
-    place.store.index_state_path("run").write_text('{"files": 1}')
-    assert "no earlier index" in str(check_as_fresh(place).scope)
+    for damaged in ('{"files": 1}', '{"files": {}, "tables": {}}', '{"files": ', ""):
+        place.index()
+        place.store.index_state_path("run").write_text(damaged)
+        assert "no earlier index" in str(check_as_fresh(place).scope)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_another_process_may_index_the_same_run_at_the_same_time(place: Place, whole: bool) -> None:
+    append(place.output, GOOD * 20)
+    place.index()
+    append(place.output, BAD + GOOD * 10)
+    others: list[NewIndex] = []
+
+    def other(_: int) -> None:
+        if not others:
+            others.append(place.index(whole=whole))
+
+    assert place.index(advance=other).scope.why_whole is None
+    assert others
+    tables = place.tables()
+    assert check_as_fresh(place).scope.why_whole is None
+    assert tables == place.tables()
+
+
+def test_a_store_without_hard_links_has_its_runs_scanned_whole(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(place.output, GOOD)
+    place.index()
+    monkeypatch.setattr("os.link", Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    assert str(place.index().scope) == (
+        "scanned as a whole: the stored tables cannot be linked to: Operation not permitted"
+    )
 
 
 def test_the_runs_root_may_not_move_unseen(place: Place) -> None:
