@@ -157,10 +157,11 @@ def _show(store: Store, made: NewIndex, reason: str | None, seconds: float) -> N
             _print(f"and {number - shown[kind]} more {kind}: producer_faults lists them")
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(made.counts.items()))
     rows, faults = made.summary.rows.total(), made.summary.counts.total()
-    if reason is not None:
-        _print(f"{made.run.key} is blocked: {reason}")
+    verdict = "blocked" if reason is not None else "warning" if faults else "sound"
+    if verdict == "blocked":
+        _print("mend the producer or the file, then index the run again; until then nothing downstream uses it")
     _print(
-        f"{made.run.key}: {'sound' if reason is None else 'blocked'}, {counted(rows, 'row')}, "
+        f"{made.run.key}: {verdict}, {counted(rows, 'row')}, "
         f"{counted(faults, 'fault')}{f' ({kinds})' if kinds else ''}; {made.scope}; {seconds:.1f} s; "
         f"{store.table_path(_stored(reason)[0], made.run.key)}"
     )

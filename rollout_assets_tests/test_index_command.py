@@ -80,7 +80,7 @@ def test_faults_are_lines_that_editors_understand_and_block_the_run(tmp_path: Pa
     assert len(lines) == 30 + 1 + 3
     assert lines[30].startswith(f"{output}:42:12: non_finite_number: ")
     assert lines[31] == "and 10 more invalid_json: producer_faults lists them"
-    assert lines[32].startswith("a/run is blocked: jsonl_strict: 41 faults (40 invalid_json, 1 non_finite_number).")
+    assert lines[32] == "mend the producer or the file, then index the run again; until then nothing downstream uses it"
     assert lines[33].startswith("a/run: blocked, 2 rows, 41 faults (40 invalid_json, 1 non_finite_number); scanned as")
     assert lines[33].endswith("store/producer_faults/a/run.parquet")
     assert not (tmp_path / "home" / "store" / "record_index").exists()
@@ -91,7 +91,7 @@ def test_the_policy_says_what_blocks(tmp_path: Path) -> None:
     policy = write(tmp_path / "policy.yaml", b"severity: {invalid_json: warn}\n")
     code, lines, _ = index(output, "--home", "home", "--policy", policy)
     assert code == 0
-    assert lines[-1].startswith("a/run: sound, 1 row, 1 fault (1 invalid_json); ")
+    assert lines[-1].startswith("a/run: warning, 1 row, 1 fault (1 invalid_json); ")
     policy.write_text("severity: {invalid_jso: warn}\n")
     code, lines, error = index(output, "--home", "home", "--policy", policy)
     assert (code, lines) == (1, [])
