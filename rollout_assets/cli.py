@@ -199,10 +199,12 @@ def init(folder: Path) -> None:
     that are there already are never written over.
     """
     from rollout_assets.home import write_profile
+    from rollout_assets.settings import absolute
 
+    folder = absolute(folder)
     for path in write_profile(folder):
         click.echo(f"wrote {path}")
-    click.echo(_AFTER_INIT.format(home=folder.absolute()))
+    click.echo(_AFTER_INIT.format(home=folder))
 
 
 _AFTER_INIT = """
@@ -232,15 +234,15 @@ and switch on the sensor `discover_runs`, in the UI or with
 def _settings(runs_root: Path | None, policy: Path | None, home: Path | None) -> Settings:
     from dataclasses import replace
 
-    from rollout_assets.settings import Settings
+    from rollout_assets.settings import Settings, absolute
 
     settings = Settings.of() if home is None else Settings.inside(home)
     if runs_root is not None:
-        settings = replace(settings, runs_root=runs_root.absolute())
+        settings = replace(settings, runs_root=absolute(runs_root))
     if policy is not None:
         if not policy.exists():
             raise click.ClickException(f"the policy file {policy} does not exist; check the path")
-        settings = replace(settings, policy=policy.absolute())
+        settings = replace(settings, policy=absolute(policy))
     return settings
 
 

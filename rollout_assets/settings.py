@@ -34,10 +34,10 @@ class Settings:
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ, *, home: Path | None = None) -> Settings:
         """The settings of an environment; an explicit `home` moves the defaults, not what is set by name."""
-        base = (home or Path(environment.get("ROLLOUT_HOME") or "rollout_home")).absolute()
+        base = absolute(home or Path(environment.get("ROLLOUT_HOME") or "rollout_home"))
 
         def place(variable: str, default: str) -> Path:
-            return Path(environment.get(variable) or base / default).absolute()
+            return absolute(Path(environment.get(variable) or base / default))
 
         return cls(
             runs_root=place("ROLLOUT_RUNS_ROOT", "runs"),
@@ -61,9 +61,14 @@ class Settings:
         }
 
 
+def absolute(path: Path) -> Path:
+    """A path as it is printed and compared: from the root on, without `..`."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute would keep `..`
+
+
 def store_place(text: str) -> Path | UPath:
     """Where a store lies: an absolute local path, or a place on the file system of fsspec that a URL names."""
-    return UPath(text) if "://" in text else Path(text).absolute()
+    return UPath(text) if "://" in text else absolute(Path(text))
 
 
 def worker_count(environment: Mapping[str, str] = os.environ) -> int:

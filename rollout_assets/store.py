@@ -200,9 +200,8 @@ class Store:
         if verdict is None:
             raise RunDataError("E-NOT-MATERIALIZED", f"run {key!r} was never indexed; {again} first")
         if verdict.state == "blocked":
-            raise RunDataError(
-                "E-BLOCKED", f"run {key!r} is blocked: {verdict.reason.rstrip('.')}; mend the producer, then {again}"
-            )
+            # The reason says what to do.
+            raise RunDataError("E-BLOCKED", f"run {key!r} is blocked: {verdict.reason}")
         if verdict.state == "indexing":
             raise RunDataError("E-BLOCKED", f"indexing of run {key!r} did not finish; {again} again")
         try:

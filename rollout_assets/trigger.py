@@ -172,7 +172,7 @@ def _repository(url: str, location: str) -> str:
 
 
 def _problems(started: StartedRun, error: str) -> list[str]:
-    """The checks that failed and the steps that failed, in the order of events; no sentence twice.
+    """The checks that failed and the steps that failed, in the order of events; nothing is told twice.
 
     Args:
         started: The run.
@@ -186,10 +186,15 @@ def _problems(started: StartedRun, error: str) -> list[str]:
         page = _refuse(answer, "runOrError", {"Run"})["eventConnection"]
         for event in page["events"]:
             sentence = _problem(event, error)
-            if sentence is not None and sentence not in problems:
+            if sentence is not None and not any(_repeats(sentence, told) for told in problems):
                 problems.append(sentence)
         cursor, more = page["cursor"], page["hasMore"]
     return problems
+
+
+def _repeats(sentence: str, told: str) -> bool:
+    """Whether all that was told comes again: the step that a check blocks fails with what the check says."""
+    return told.partition(": ")[2].rstrip(".") in sentence
 
 
 def _problem(event: dict[str, Any], error: str) -> str | None:

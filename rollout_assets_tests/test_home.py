@@ -157,6 +157,12 @@ def test_every_variable_that_the_profile_reads_is_named_after_init(tmp_path: Pat
     assert f"export DAGSTER_HOME={tmp_path / 'home'}\n" in done.output
 
 
+def test_paths_are_printed_without_steps_up(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["init", str(tmp_path / "other" / ".." / "home")])
+    assert f"wrote {tmp_path / 'home' / 'dagster.yaml'}\n" in done.output
+    assert Settings.inside(tmp_path / "other" / ".." / "home") == Settings.inside(tmp_path / "home")
+
+
 @pytest.mark.parametrize("name", PROFILE)
 def test_nothing_is_written_when_a_file_is_there_already(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")

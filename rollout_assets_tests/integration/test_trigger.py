@@ -58,6 +58,7 @@ def test_runs_are_taken_in_and_the_verdict_comes_back(tmp_path: Path, monkeypatc
         assert f"malformed/1/rollouts.jsonl:4 (byte {len(ROWS) + 1})" in malformed.output
         assert malformed.output.endswith("malformed/1/rollouts cannot be used\n")
         assert "Not judged" not in malformed.output
+        assert malformed.output.count("Mend the producer") == 1
 
         outcome = wait_for(started, timeout=120)
         assert outcome.succeeded
