@@ -8,6 +8,7 @@ is never used. Only a store on a local disk has states.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from rollout_assets.core.errors import unreadable_file
-from rollout_assets.core.files import write_text
+from rollout_assets.core.files import write_json
 from rollout_assets.core.records.paths import File
 from rollout_assets.tables import SCHEMA_VERSION
 
@@ -92,15 +93,16 @@ class IndexState:
 def load_state(store: Store, key: str) -> IndexState | None:
     """The state of a run; None when there is none that can be read."""
     try:
-        state = msgspec.json.decode(store.index_state_path(key).read_bytes(), type=IndexState)
-    except (OSError, msgspec.MsgspecError):
+        state = msgspec.convert(json.loads(store.index_state_path(key).read_bytes()), IndexState)
+    except (OSError, ValueError, RecursionError):
         return None
     return state if "output" in state.files else None
 
 
 def save_state(store: Store, key: str, state: IndexState) -> None:
     """Write the state of a run, whose tables are in their places."""
-    write_text(store.index_state_path(key), msgspec.json.format(msgspec.json.encode(state)).decode() + "\n")
+    # The path of a file need not be Unicode, and only `json` reads and writes such text.
+    write_json(store.index_state_path(key), msgspec.to_builtins(state))
 
 
 def table_version(path: Path) -> str | None:

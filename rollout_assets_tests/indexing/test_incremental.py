@@ -257,6 +257,21 @@ def test_the_runs_root_may_not_move_unseen(place: Place) -> None:
     assert scope == f"scanned as a whole: run.jsonl was at {place.root / 'runs' / 'run.jsonl'}"
 
 
+def test_the_runs_root_need_not_be_unicode(tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    runs = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        (place.root / "runs").rename(runs)
+    except OSError:
+        pytest.skip("this file system has only names in Unicode")
+    place.store = Store(place.root / "store", runs)
+    output = runs / "run.jsonl"
+    append(output, GOOD)
+    place.index()
+    append(output, GOOD)
+    assert str(place.index().scope) == f"only the {len(GOOD)} bytes that were appended to run.jsonl were scanned"
+
+
 def test_a_blocked_run_is_scanned_as_a_whole_the_next_time(place: Place) -> None:
     append(place.output, GOOD)
     place.index()
