@@ -158,7 +158,9 @@ def _show(store: Store, made: NewIndex, reason: str | None, seconds: float) -> N
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(made.counts.items()))
     rows, faults = made.summary.rows.total(), made.summary.counts.total()
     verdict = "blocked" if reason is not None else "warning" if faults else "sound"
-    if verdict == "blocked":
+    if reason is not None and not faults:
+        _print(f"{made.run.key} is blocked: {reason}")
+    elif reason is not None:
         _print("mend the producer or the file, then index the run again; until then nothing downstream uses it")
     _print(
         f"{made.run.key}: {verdict}, {counted(rows, 'row')}, "

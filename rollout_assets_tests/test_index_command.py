@@ -86,6 +86,16 @@ def test_faults_are_lines_that_editors_understand_and_block_the_run(tmp_path: Pa
     assert not (tmp_path / "home" / "store" / "record_index").exists()
 
 
+@pytest.mark.parametrize("content", [b"", b" \r\n\n"])
+def test_a_run_without_rows_is_blocked_and_told_why(tmp_path: Path, content: bytes) -> None:
+    output = write(tmp_path / "a" / "rollouts.jsonl", content)
+    code, lines, _ = index(output, "--home", tmp_path / "home")
+    assert code == 1
+    assert lines[0].startswith("a/rollouts is blocked: ")
+    assert "holds no row yet. Wait until its producer has saved one, or remove it" in lines[0]
+    assert lines[1].startswith("a/rollouts: blocked, 0 rows, 0 faults; ")
+
+
 def test_the_policy_says_what_blocks(tmp_path: Path) -> None:
     output = write(tmp_path / "a" / "run.jsonl", GOOD + BAD)
     policy = write(tmp_path / "policy.yaml", b"severity: {invalid_json: warn}\n")
