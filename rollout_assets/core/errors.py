@@ -14,6 +14,7 @@ class RunDataError(Exception):
         path: The file it was found in, if one file is to blame.
         line: Line number from 1, blank lines counted.
         offset: Byte offset of the row in the file.
+        column: Byte of the line, from 1, where it is known.
         kind: The `FaultKind` of the line, for errors that a malformed line causes.
         reason: The message without the place.
     """
@@ -26,6 +27,7 @@ class RunDataError(Exception):
         path: str | PathLike[str] | None = None,
         line: int | None = None,
         offset: int | None = None,
+        column: int | None = None,
         kind: str | None = None,
     ) -> None:
         self.code = code
@@ -33,8 +35,9 @@ class RunDataError(Exception):
         self.path = None if path is None else fspath(path)
         self.line = line
         self.offset = offset
+        self.column = column
         self.kind = kind
-        super().__init__(_with_place(reason, self.path, line, offset))
+        super().__init__(_with_place(reason, self.path, line, column, offset))
 
 
 class RunDataWarning(UserWarning):
@@ -53,13 +56,13 @@ class RunDataWarning(UserWarning):
         self.reason = reason
         self.path = fspath(path)
         self.line = line
-        super().__init__(_with_place(reason, self.path, line, None))
+        super().__init__(_with_place(reason, self.path, line, None, None))
 
 
-def _with_place(reason: str, path: str | None, line: int | None, offset: int | None) -> str:
-    """Put `path:line: ` before the reason and the byte offset behind it, as far as they are known."""
+def _with_place(reason: str, path: str | None, line: int | None, column: int | None, offset: int | None) -> str:
+    """Put `path:line:column: ` before the reason and the byte offset behind it, as far as they are known."""
     if path is not None:
-        place = path if line is None else f"{path}:{line}"
+        place = ":".join(str(part) for part in (path, line, column) if part is not None)
         reason = f"{place}: {reason}"
     return reason if offset is None else f"{reason} (row at byte {offset})"
 

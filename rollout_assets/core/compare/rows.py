@@ -246,11 +246,24 @@ def read_rows(path: StrPath, *, whole_rows: bool = False) -> Iterator[Row]:
 
 def _fault_error(fault: Fault) -> CompareInputError:
     hint = _HINTS.get(fault.kind, "mend or remove the line")
-    reason = f"{fault.kind}: {fault.message} (column {fault.column}); {hint}"
-    return CompareInputError("E-JSON", reason, path=fault.path, line=fault.line, offset=fault.offset, kind=fault.kind)
+    return CompareInputError(
+        "E-JSON",
+        f"{fault.kind}: {fault.message}; {hint}",
+        path=fault.path,
+        line=fault.line,
+        offset=fault.offset,
+        column=fault.column,
+        kind=fault.kind,
+    )
 
 
 def _as_compare_error(error: RunDataError) -> CompareInputError:
     return CompareInputError(
-        error.code, error.reason, path=error.path, line=error.line, offset=error.offset, kind=error.kind
+        error.code,
+        error.reason,
+        path=error.path,
+        line=error.line,
+        offset=error.offset,
+        column=error.column,
+        kind=error.kind,
     )

@@ -149,11 +149,12 @@ def _refuse_in_inventory(fault: Fault) -> None:
     if fault.kind is FaultKind.NON_FINITE_NUMBER:
         raise RunDataError(
             "E-INVENTORY-DIGEST",
-            f"inventory and manifest disagree: {fault.message} (byte {fault.column} of the line), so the inventory has "
-            "no digest; restore the inventory that the run was started with",
+            f"inventory and manifest disagree: {fault.message}, so the inventory has no digest; restore the inventory "
+            "that the run was started with",
             path=fault.path,
             line=fault.line,
             offset=fault.offset,
+            column=fault.column,
             kind=fault.kind,
         )
     refuse_unreadable(fault)

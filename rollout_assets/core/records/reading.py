@@ -228,10 +228,11 @@ def refuse_fault(fault: Fault) -> None:
     if not fault.row_is_readable:
         raise RunDataError(
             "E-OBJECT" if fault.kind is FaultKind.NOT_AN_OBJECT else "E-JSON",
-            f"{fault.message} (byte {fault.column} of the line); repair or remove the line",
+            f"{fault.message}; repair or remove the line",
             path=fault.path,
             line=fault.line,
             offset=fault.offset,
+            column=fault.column,
             kind=fault.kind,
         )
 

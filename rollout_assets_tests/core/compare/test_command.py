@@ -48,9 +48,9 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["{oops"], "bad.jsonl:1: invalid_json: "),
+        (["{oops"], "bad.jsonl:1:2: invalid_json: "),
         ([task("a", True)], "bad.jsonl:1: the reward of task 'a' is no usable number"),
-        ([task("a", 1), b'{"task_id'], "bad.jsonl:2: truncated_tail: "),
+        ([task("a", 1), b'{"task_id'], "bad.jsonl:2:10: truncated_tail: "),
         ([{"reward": 1}], "no task key is on every row of the new side"),
     ],
 )

@@ -45,7 +45,7 @@ def test_defect_03_response_of_another_shape_says_nothing(response: object) -> N
 
 def test_defect_04_deep_nesting_is_an_input_error(tmp_path: Path) -> None:
     deep = '{"task_id": "a", "reward": 1, "x": ' + 1200 * "[" + 1200 * "]" + "}"
-    with pytest.raises(CompareInputError, match=r"old\.jsonl:1: too_deep"):
+    with pytest.raises(CompareInputError, match=r"old\.jsonl:1:\d+: too_deep"):
         load_rollouts(write(tmp_path, "old", [deep]))
 
 
@@ -58,7 +58,7 @@ def test_defect_04_nesting_up_to_the_limit_is_no_error(tmp_path: Path) -> None:
 
 
 def test_defect_05_lone_surrogate_is_an_input_error_and_a_report_survives_one(tmp_path: Path) -> None:
-    with pytest.raises(CompareInputError, match=r"old\.jsonl:1: lone_surrogate"):
+    with pytest.raises(CompareInputError, match=r"old\.jsonl:1:\d+: lone_surrogate"):
         load_rollouts(write(tmp_path, "old", ['{"task_id": "\\ud800", "reward": 1}']))
     # Rows that were never in a file may still hold one.
     report = render_report(compare_rollouts([task("\ud800", 1)], [task("\ud800", 0)]))
@@ -67,7 +67,7 @@ def test_defect_05_lone_surrogate_is_an_input_error_and_a_report_survives_one(tm
 
 def test_defect_06_ids_that_differ_in_invalid_bytes_are_not_merged(tmp_path: Path) -> None:
     lines = [b'{"task_id": "\xff", "reward": 1}\n', b'{"task_id": "\xfe", "reward": 0}\n']
-    with pytest.raises(CompareInputError, match=r"old\.jsonl:1: not_utf8.*UTF-8"):
+    with pytest.raises(CompareInputError, match=r"old\.jsonl:1:\d+: not_utf8.*UTF-8"):
         load_rollouts(write(tmp_path, "old", lines))
 
 
@@ -119,7 +119,7 @@ def test_defect_08_coarse_key_is_found_by_the_inputs_alone() -> None:
     ],
 )
 def test_defect_09_duplicate_keys_are_input_errors(line: str, tmp_path: Path) -> None:
-    with pytest.raises(CompareInputError, match=r"old\.jsonl:1: duplicate_.*write the key once"):
+    with pytest.raises(CompareInputError, match=r"old\.jsonl:1:\d+: duplicate_.*write the key once"):
         load_rollouts(write(tmp_path, "old", [line]))
 
 

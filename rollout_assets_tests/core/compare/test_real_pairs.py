@@ -66,7 +66,7 @@ def test_facts_of_whole_rows_and_of_scanned_rows_agree(folder: str) -> None:
 
 
 def test_a_malformed_producer_is_refused() -> None:
-    with pytest.raises(CompareInputError, match=r"rollouts\.jsonl:1: invalid_json"):
+    with pytest.raises(CompareInputError, match=r"rollouts\.jsonl:1:\d+: invalid_json"):
         pair(MALFORMED, MALFORMED)
 
 

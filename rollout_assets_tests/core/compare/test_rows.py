@@ -253,7 +253,7 @@ def test_a_complete_last_row_needs_no_line_feed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["[1]", "7", '"x"', "null"])
 def test_a_row_is_an_object(line: str, tmp_path: Path) -> None:
-    with pytest.raises(CompareInputError, match=r"a\.jsonl:1: not_an_object"):
+    with pytest.raises(CompareInputError, match=r"a\.jsonl:1:\d+: not_an_object"):
         load_rollouts(write(tmp_path, "a", [line]))
 
 

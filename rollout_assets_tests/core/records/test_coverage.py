@@ -180,7 +180,7 @@ def test_errors_and_warnings_go_to_standard_error(tmp_path: Path) -> None:
     assert "incomplete" not in found.stdout
     found = call(write_run(tmp_path, results=[b"7\n"]))
     assert (found.exit_code, found.stdout) == (1, "")
-    assert found.stderr.startswith(f"error: {output}:1: ")
+    assert found.stderr.startswith(f"error: {output}:1:1: ")
 
 
 def test_an_unknown_rollout(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def bad_attempt(value: Any) -> Case:
 
 
 CASES = {
-    "no JSON": bad_line(b"{bad}\n", "E-JSON", "invalid_json", "byte 2", "repair"),
+    "no JSON": bad_line(b"{bad}\n", "E-JSON", "invalid_json", ":3:2: ", "repair"),
     "two texts on a line": bad_line(b"{} {}\n", "E-JSON", "invalid_json"),
     "NBSP is no blank": bad_line("\u00a0\n".encode(), "E-JSON", "invalid_json"),
     "lone surrogate": bad_line(b'{"a": "\\udc00"}\n', "E-JSON", "lone_surrogate"),
@@ -297,7 +297,7 @@ def test_error(tmp_path: Path, name: str) -> None:
     assert error.path is not None
     assert error.path.endswith(case.file)
     assert error.line == case.line
-    place = error.path if case.line is None else f"{error.path}:{case.line}"
+    place = ":".join(str(part) for part in (error.path, case.line, error.column) if part is not None)
     assert str(error).startswith(f"{place}: ")
     if case.line is not None:
         assert error.offset == offset_of_line(Path(error.path), case.line)
@@ -305,6 +305,7 @@ def test_error(tmp_path: Path, name: str) -> None:
     for text in case.named:
         assert text in str(error)
     assert error.kind == case.kind
+    assert (error.column is None) == (case.kind is None or case.line is None)
     assert contents(tmp_path) == before
 
 
