@@ -63,8 +63,8 @@ def test_a_sound_run_is_indexed_whole_and_then_only_what_was_appended(tmp_path: 
         0,
         [
             "math/rollouts: sound, 4 rows, 0 faults",
-            f"only the {len(OTHER)} bytes that were appended to rollouts.jsonl and the {len(FAILURE)} bytes that were "
-            "appended to rollouts_failures.jsonl were scanned",
+            f"only the last {len(OTHER)} bytes of rollouts.jsonl and the last {len(FAILURE)} bytes of "
+            "rollouts_failures.jsonl had to be scanned",
         ],
     )
     assert [row["file"] for row in stored(tmp_path / "home", "math/rollouts")[0]] == ["output"] * 3 + ["failures"]
@@ -133,11 +133,11 @@ def test_dagster_goes_on_from_this_index_and_this_from_dagsters(project: Project
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None and event.asset_key.path[-1] == "record_index"
     ]
-    scope = f"only the {len(OTHER)} bytes that were appended to rollouts.jsonl were scanned"
+    scope = f"only the last {len(OTHER)} bytes of rollouts.jsonl had to be scanned"
     assert materialized.metadata["scanned"].value == scope
     assert materialized.metadata["scanned_bytes"].value == len(OTHER)
     append(output, GOOD)
-    assert f"only the {len(GOOD)} bytes" in index(output, *places)[1][0]
+    assert f"only the last {len(GOOD)} bytes" in index(output, *places)[1][0]
     assert project.store.read_table("record_index", "math/one/rollouts").num_rows == 3
 
 

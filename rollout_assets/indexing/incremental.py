@@ -15,6 +15,7 @@ from typing import Literal
 from rollout_assets.core.discovery import DiscoveredRun, find_run
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.run_scan import files_of_run
+from rollout_assets.core.text import counted
 from rollout_assets.indexing.faults import IndexSummary
 from rollout_assets.indexing.pieces import Advance
 from rollout_assets.indexing.run import Earlier, index_run
@@ -27,7 +28,7 @@ class Scope:
     """What of a run was scanned.
 
     Attributes:
-        why_whole: Why everything was; None when only what was appended was.
+        why_whole: Why everything was; None when only what an earlier index does not hold was.
         scanned: Name of each file and how many of its bytes.
     """
 
@@ -38,22 +39,10 @@ class Scope:
         """The scope in words."""
         if self.why_whole is not None:
             return f"scanned as a whole: {self.why_whole}"
-        grown = [(name, number) for name, number in self.scanned.items() if number]
-        if not grown:
+        ends = [f"the last {counted(number, 'byte')} of {name}" for name, number in self.scanned.items() if number]
+        if not ends:
             return "nothing had to be scanned: nothing was appended"
-        (name, number), *others = grown
-        text = f"only the {_bytes(number)} that {_were(number)} appended to {name}"
-        for name, number in others:
-            text += f" and the {_bytes(number)} that {_were(number)} appended to {name}"
-        return f"{text} were scanned"
-
-
-def _bytes(number: int) -> str:
-    return f"{number:,} {'byte' if number == 1 else 'bytes'}"
-
-
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
+        return f"only {' and '.join(ends)} had to be scanned"
 
 
 @dataclass(frozen=True)

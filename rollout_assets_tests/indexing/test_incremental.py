@@ -90,14 +90,14 @@ def test_only_what_was_appended_is_scanned(place: Place) -> None:
     assert str(place.index().scope) == "scanned as a whole: there is no earlier index of it to go on from"
     append(place.output, b"\n" + OTHER)
     index = check_as_fresh(place)
-    assert str(index.scope) == f"only the {len(OTHER) + 1} bytes that were appended to run.jsonl were scanned"
+    assert str(index.scope) == f"only the last {len(OTHER) + 1} bytes of run.jsonl had to be scanned"
     assert [row["line"] for row in place.tables()[0]] == [1, 2, 3, 6]
     assert str(check_as_fresh(place).scope) == "nothing had to be scanned: nothing was appended"
     append(place.output, OTHER)
     append(place.sidecar, FAILURE + b"[]\n")
     assert str(check_as_fresh(place).scope) == (
-        f"only the {len(OTHER)} bytes that were appended to run.jsonl and the {len(FAILURE) + 3} bytes that were "
-        "appended to run_failures.jsonl were scanned"
+        f"only the last {len(OTHER)} bytes of run.jsonl and the last {len(FAILURE) + 3} bytes of run_failures.jsonl "
+        "had to be scanned"
     )
 
 
@@ -269,7 +269,7 @@ def test_the_runs_root_need_not_be_unicode(tmp_path: Path) -> None:
     append(output, GOOD)
     place.index()
     append(output, GOOD)
-    assert str(place.index().scope) == f"only the {len(GOOD)} bytes that were appended to run.jsonl were scanned"
+    assert str(place.index().scope) == f"only the last {len(GOOD)} bytes of run.jsonl had to be scanned"
 
 
 def test_a_blocked_run_is_scanned_as_a_whole_the_next_time(place: Place) -> None:
