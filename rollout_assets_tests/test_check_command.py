@@ -40,6 +40,15 @@ def test_each_fault_is_a_line_with_path_line_and_column(tmp_path: Path) -> None:
     assert "1 run, 3 readable rows: 1 invalid_json, 1 non_finite_number" in summary
 
 
+@pytest.mark.parametrize("reward", [b"%s", b"[%s]", b'{"a": %s}'])
+def test_a_reward_with_more_digits_than_python_writes_is_a_fault(tmp_path: Path, reward: bytes) -> None:
+    output = tmp_path / "run.jsonl"
+    output.write_bytes(b'{"reward": ' + reward % (b"9" * 5000) + b"}\n")
+    code, printed, _ = check(output)
+    assert code == 1
+    assert printed.startswith(f"{output}:1:1: reward_not_a_number: the reward ")
+
+
 def test_a_folder_stands_for_all_its_runs(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

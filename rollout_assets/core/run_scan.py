@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from rollout_assets.core.compare.keys import text_of
 from rollout_assets.core.compare.rows import strict_reward
 from rollout_assets.core.errors import RunDataError
 from rollout_assets.core.jsonl import Fault, FaultKind, Row, scan
@@ -55,8 +56,13 @@ def reward_fault(path: Path, row: Row) -> Fault | None:
     try:
         strict_reward(row.fields)
     except RunDataError as error:
-        shown = json.dumps({"reward": reward}, ensure_ascii=True).encode()
-        return Fault(
-            FaultKind.REWARD_NOT_A_NUMBER, str(path), row.line, row.offset, row.length, error.reason, excerpt(shown)
-        )
+        shown = excerpt(_as_json(reward).encode())
+        return Fault(FaultKind.REWARD_NOT_A_NUMBER, str(path), row.line, row.offset, row.length, error.reason, shown)
     return None
+
+
+def _as_json(reward: Any) -> str:
+    try:
+        return json.dumps({"reward": reward})
+    except ValueError:  # one of its integers has more digits than the interpreter writes
+        return f'{{"reward": {text_of(reward)}}}'

@@ -107,5 +107,8 @@ def _text(number: int) -> str:
 
 
 def _shown(value: object) -> str:
-    text = _text(value) if type(value) is int else repr(value)
+    try:
+        text = _text(value) if type(value) is int else repr(value)
+    except ValueError:  # one of its integers has more digits than the interpreter writes
+        text = f"a {type(value).__name__} with a huge integer"
     return text if len(text) <= 100 else text[:99] + "…"

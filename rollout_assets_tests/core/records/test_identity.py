@@ -37,6 +37,8 @@ def test_ids(row: dict, rollout_id: str) -> None:
         ({"_ng_rollout_id": "x-a1"}, "E-ID-FORM", "'x-a1'"),
         ({"_ng_rollout_id": "x-a120"}, "E-ID-FORM", "reserved"),
         ({"_ng_rollout_id": ""}, "E-ID-FORM", "''"),
+        ({"_ng_rollout_id": [10**5000]}, "E-ID-FORM", "not a list with a huge integer"),
+        ({"_ng_task_index": {"id": 10**5000}}, "E-ID-FORM", "not a dict with a huge integer"),
         ({"_ng_rollout_id": "-x"}, "E-ID-FORM", "'-x'"),
         ({"_ng_rollout_id": "a b"}, "E-ID-FORM", "'a b'"),
         ({"_ng_rollout_id": "a\n"}, "E-ID-FORM", "letters"),
