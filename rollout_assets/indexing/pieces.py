@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +22,12 @@ from rollout_assets.tables import PRODUCER_FAULTS, RECORD_INDEX
 
 #: Below this many bytes a scan is over before new processes have imported what they need (about half a second).
 PROCESS_BYTES: Final = 64_000_000
-#: The same for threads, which start at once: there is no second range for them to share.
-THREAD_BYTES: Final = 64_000_000
-#: Bytes of a range: enough that what comes with every range costs nothing, few enough that no worker works alone for
-#: long at the end of a scan.
-RANGE_BYTES: Final = 32_000_000
+#: A range has at least as many bytes that what comes with every range costs little; two of them are worth a thread.
+LEAST_RANGE_BYTES: Final = 32_000_000
+#: It has at most as many that what was found in some of them, and waits for its turn, takes little memory.
+MOST_RANGE_BYTES: Final = 128_000_000
+#: Within these bounds a worker gets one of so many parts of its share of what is left.
+PARTS_PER_WORKER: Final = 2
 
 #: Told how many more bytes were scanned.
 Advance = Callable[[int], object]
@@ -64,19 +65,21 @@ def scan_pieces(
     Raises:
         RunDataError: `E-UNREADABLE` when a file cannot be opened or read; `E-WORKER` when a process died.
     """
-    ranges = chain.from_iterable(cut(whole, RANGE_BYTES) for whole in wanted)
     total = sum(whole.stop - whole.start for whole in wanted)
-    workers = min(workers, total // RANGE_BYTES)
-    if workers <= 1 or total < (THREAD_BYTES if is_compiled() else PROCESS_BYTES):
-        yield from _scan_here(ranges, lines_before, advance)
-    elif is_compiled():
+    workers = min(workers, total // LEAST_RANGE_BYTES)
+    if workers <= 1 or (total < PROCESS_BYTES and not is_compiled()):
+        yield from _scan_here(wanted, lines_before, advance)
+        return
+    share = workers * PARTS_PER_WORKER
+    ranges = chain.from_iterable(cut(whole, LEAST_RANGE_BYTES, MOST_RANGE_BYTES, share) for whole in wanted)
+    if is_compiled():
         yield from _in_order(scan_in_threads(ranges, workers, advance), lines_before)
     else:
         with TemporaryDirectory(dir=folder, prefix="ranges-") as place:
             yield from _in_order(scan_in_processes(ranges, workers, Path(place), advance), lines_before)
 
 
-def _scan_here(ranges: Iterator[Range], lines_before: Mapping[File, int], advance: Advance) -> Iterator[Piece]:
+def _scan_here(ranges: Iterable[Range], lines_before: Mapping[File, int], advance: Advance) -> Iterator[Piece]:
     lines = dict(lines_before)
     for file, path, start, stop in ranges:
         place = start

@@ -42,8 +42,11 @@ class ScannedRange:
     lines: int
 
 
-def cut(whole: Range, size: int) -> Iterator[Range]:
-    """Yield consecutive ranges of about `size` bytes that make up a range; none is empty.
+def cut(whole: Range, least: int, most: int, share: int) -> Iterator[Range]:
+    """Yield consecutive ranges that make up a range; none is empty.
+
+    Each has about one `share`-th of the bytes that are left, within the bounds: the last ones are small, so that those
+    who scan them side by side are done at about the same time.
 
     A border that would fall inside a line moves to its end, so a line of any length lies in one range. Nothing behind
     `whole.stop` is read.
@@ -56,6 +59,7 @@ def cut(whole: Range, size: int) -> Iterator[Range]:
             start = whole.start
             while start < whole.stop:
                 stop = whole.stop
+                size = min(max((stop - start) // share, least), most)
                 if stop - start > size + size // 2:  # a last range is not much smaller than the others
                     stop = _line_start(file, start + size, whole.stop)
                 yield whole._replace(start=start, stop=stop)

@@ -26,7 +26,8 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes for any file, and many ranges."""
     monkeypatch.setattr(pieces, "is_compiled", lambda: False)
     monkeypatch.setattr(pieces, "PROCESS_BYTES", 1)
-    monkeypatch.setattr(pieces, "RANGE_BYTES", 3_000)
+    monkeypatch.setattr(pieces, "LEAST_RANGE_BYTES", 3_000)
+    monkeypatch.setattr(pieces, "MOST_RANGE_BYTES", 3_000)
 
 
 @pytest.fixture(params=["threads", "processes"])
@@ -34,7 +35,6 @@ def either_kind(request: pytest.FixtureRequest, small_ranges: None, monkeypatch:
     """Threads or processes, for any file, and many ranges."""
     if request.param == "threads":
         monkeypatch.setattr(pieces, "is_compiled", lambda: True)
-        monkeypatch.setattr(pieces, "THREAD_BYTES", 1)
 
 
 def write_run(root: Path, *, tail: bytes = b"") -> Path:
@@ -146,7 +146,8 @@ import sys
 from pathlib import Path
 from rollout_assets.core.discovery import find_run
 from rollout_assets.indexing import index_run, pieces, pool
-pieces.is_compiled, pieces.PROCESS_BYTES, pieces.RANGE_BYTES = (lambda: False), 1, 3_000
+pieces.is_compiled, pieces.PROCESS_BYTES = (lambda: False), 1
+pieces.LEAST_RANGE_BYTES = pieces.MOST_RANGE_BYTES = 3_000
 class Told(pool._Worker):
     def __init__(self):
         super().__init__()

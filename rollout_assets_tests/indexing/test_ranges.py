@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ranges_of(path: Path, size: int, start: int = 0, stop: int | None = None) -> list[tuple[int, int]]:
     whole = Range("output", path, start, path.stat().st_size if stop is None else stop)
-    return [(found.start, found.stop) for found in cut(whole, size)]
+    return [(found.start, found.stop) for found in cut(whole, size, size, 1)]
 
 
 @given(TEXT, st.integers(1, 60))
@@ -47,6 +47,15 @@ def test_a_part_of_a_file_is_cut_alike(place: Path, text: bytes, size: int, data
     assert b"".join(text[first:last] for first, last in found) == text[start:stop]
 
 
+def test_the_last_ranges_are_small(place: Path) -> None:
+    place.write_bytes(b"123456789\n" * 1000)
+    sizes = [found.stop - found.start for found in cut(Range("output", place, 0, 10_000), 200, 1500, 4)]
+    assert sum(sizes) == 10_000
+    assert sizes[:3] == [1500, 1500, 1500]
+    assert sizes == sorted(sizes, reverse=True) or sizes[:-1] == sorted(sizes[:-1], reverse=True)
+    assert 200 <= sizes[-2] < 300
+
+
 def test_a_line_longer_than_many_ranges_lies_in_one(place: Path) -> None:
     long = b"y" * (3 * CHUNK_BYTES)
     place.write_bytes(b"a\n" + long + b"\nb\nc\n")
@@ -67,7 +76,7 @@ def test_the_end_of_a_last_line_before_a_long_torn_one(place: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    for read in (lambda: end_of_last_line(tmp_path, 5), lambda: list(cut(Range("output", tmp_path, 0, 5), 1))):
+    for read in (lambda: end_of_last_line(tmp_path, 5), lambda: list(cut(Range("output", tmp_path, 0, 5), 1, 1, 1))):
         with pytest.raises(RunDataError, match="is a directory") as caught:
             read()
         assert caught.value.code == "E-UNREADABLE"
