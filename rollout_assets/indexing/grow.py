@@ -76,10 +76,12 @@ def _join_footers(growth: Growth, path: Path) -> None:
     if not known.schema.equals(new_metadata.schema):
         raise ValueError(f"{growth.old} has another schema")
     with growth.old.open("rb") as old, path.open("r+b") as new:
-        before, added = Footer.of(_footer(old)), Footer.of(_footer(new))
-        first, rest = before.row_groups[: growth.before], before.row_groups[growth.before :]
-        inserted, last = added.row_groups[: growth.inserted], added.row_groups[growth.inserted :]
-        footer = before.with_row_groups([*first, *inserted, *rest, *last], known.num_rows + new_metadata.num_rows)
+        footer = _footer(old)
+        if new_metadata.num_row_groups:
+            before, added = Footer.of(footer), Footer.of(_footer(new))
+            first, rest = before.row_groups[: growth.before], before.row_groups[growth.before :]
+            inserted, last = added.row_groups[: growth.inserted], added.row_groups[growth.inserted :]
+            footer = before.with_row_groups([*first, *inserted, *rest, *last], known.num_rows + new_metadata.num_rows)
         new.seek(_footer_start(new))
         new.truncate()
         new.write(footer + len(footer).to_bytes(4, "little") + MAGIC)
