@@ -75,11 +75,14 @@ def check(paths: Iterable[Path], *, as_json: bool) -> int:
 def _outputs(path: Path) -> tuple[list[Path], Sequence[RejectedRun]]:
     """The results file that is named, or all of a folder; and what looks like one there and cannot be a run."""
     try:
-        is_folder = stat.S_ISDIR(path.stat().st_mode)
+        mode = path.stat().st_mode
     except OSError as error:
         raise unreadable_file(path, error) from None
-    if not is_folder:
+    if stat.S_ISREG(mode):
         return [path], ()
+    if not stat.S_ISDIR(mode):
+        reason = "is a pipe or a device, no regular file; save what it gives to a file first"
+        raise RunDataError("E-UNREADABLE", reason, path=path)
     found = discover(path)
     if not found.runs and not found.rejected:
         raise RunDataError("E-RUN-COUNT", "holds no run (no results file `*.jsonl` in any folder)", path=path)

@@ -63,14 +63,14 @@ def index(
     try:
         with progress(lambda: sum(file.stat().st_size for _, file in files_of_run(output)), "indexing") as advance:
             made = make_index(store, key, spool, workers=workers, whole=whole, advance=advance)
-        reason = _store(store, made, severities)
+        verdict, reason = _store(store, made, severities)
     finally:
         shutil.rmtree(spool, ignore_errors=True)
     seconds = time.monotonic() - started
     if as_json:
-        click.echo(json.dumps(_as_json(store, made, reason, seconds), indent=2))
+        click.echo(json.dumps(_as_json(store, made, verdict, reason, seconds), indent=2))
     else:
-        _show(store, made, reason, seconds)
+        _show(store, made, verdict, reason, seconds)
     return EXIT_SOUND if reason is None else EXIT_FAULTS
 
 
@@ -112,19 +112,24 @@ def _check_not_taken(store: Store, key: str, output: Path) -> None:
         raise RunDataError("E-RUN-KEY", reason, path=output)
 
 
-def _store(store: Store, made: NewIndex, severities: Mapping[Any, Any]) -> str | None:
-    """Put an index into its place, or only its faults if they block the run; then the reason why is given."""
+def _store(store: Store, made: NewIndex, severities: Mapping[Any, Any]) -> tuple[str, str | None]:
+    """Put an index into its place, or only its faults if they block the run.
+
+    Returns:
+        `sound`, `warning` or `blocked`, as `ingest` says it, and why the run is blocked.
+    """
     from rollout_assets.indexing.incremental import block, keep
     from rollout_assets.indexing.strictness import blocking_reason, judge
 
     _move(made.faults, store, "producer_faults", made)
-    reason = blocking_reason(judge(made.summary, made.run.key, severities))
+    judgments = judge(made.summary, made.run.key, severities)
+    reason = blocking_reason(judgments)
     if reason is not None:
         block(store, made, reason)
-    else:
-        _move(made.records, store, "record_index", made)
-        keep(store, made)
-    return reason
+        return "blocked", reason
+    _move(made.records, store, "record_index", made)
+    keep(store, made)
+    return "sound" if all(judgment.passed for judgment in judgments) else "warning", None
 
 
 def _move(finished: Path, store: Store, table: str, made: NewIndex) -> None:
@@ -132,11 +137,11 @@ def _move(finished: Path, store: Store, table: str, made: NewIndex) -> None:
         finished.replace(temporary)
 
 
-def _as_json(store: Store, made: NewIndex, reason: str | None, seconds: float) -> dict[str, Any]:
+def _as_json(store: Store, made: NewIndex, verdict: str, reason: str | None, seconds: float) -> dict[str, Any]:
     return {
         "run": made.run.key,
         "output": str(made.run.output),
-        "verdict": "sound" if reason is None else "blocked",
+        "verdict": verdict,
         "reason": reason,
         "rows": made.summary.rows,
         "kinds": made.counts,
@@ -147,7 +152,7 @@ def _as_json(store: Store, made: NewIndex, reason: str | None, seconds: float) -
     }
 
 
-def _show(store: Store, made: NewIndex, reason: str | None, seconds: float) -> None:
+def _show(store: Store, made: NewIndex, verdict: str, reason: str | None, seconds: float) -> None:
     """Print the first faults of each kind, how many more there are, and one line that says what came of the run."""
     shown = Counter(fault.kind for _, fault in made.summary.faults)
     for _, fault in made.summary.faults:
@@ -157,7 +162,6 @@ def _show(store: Store, made: NewIndex, reason: str | None, seconds: float) -> N
             _print(f"and {number - shown[kind]} more {kind}: producer_faults lists them")
     kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(made.counts.items()))
     rows, faults = made.summary.rows.total(), made.summary.counts.total()
-    verdict = "blocked" if reason is not None else "warning" if faults else "sound"
     if reason is not None and not faults:
         _print(f"{made.run.key} is blocked: {reason}")
     elif reason is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,11 @@ def test_a_name_that_is_not_utf8_can_be_printed(tmp_path: Path) -> None:
     code, printed, _ = check(output)
     assert code == 1
     assert "not_an_object" in printed
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "rollouts.jsonl"
+    os.mkfifo(pipe)
+    code, _, errors = check(pipe)
+    assert code == 1
+    assert "is a pipe or a device, no regular file" in errors

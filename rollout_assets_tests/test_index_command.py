@@ -102,6 +102,10 @@ def test_the_policy_says_what_blocks(tmp_path: Path) -> None:
     code, lines, _ = index(output, "--home", "home", "--policy", policy)
     assert code == 0
     assert lines[-1].startswith("a/run: warning, 1 row, 1 fault (1 invalid_json); ")
+    _, lines, _ = index(output, "--home", "home", "--policy", policy, "--json")
+    assert json.loads("\n".join(lines))["verdict"] == "warning"
+    policy.write_text("severity: {invalid_json: ignore}\n")
+    assert index(output, "--home", "home", "--policy", policy)[1][-1].startswith("a/run: sound, 1 row, 1 fault")
     policy.write_text("severity: {invalid_jso: warn}\n")
     code, lines, error = index(output, "--home", "home", "--policy", policy)
     assert (code, lines) == (1, [])
