@@ -15,6 +15,7 @@ from rollout_assets.core.compare.facts import RowFacts
 from rollout_assets.core.compare.fold import failure_facts
 from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX
 from rollout_assets.core.compare.table import FactColumns, FactTable, LabelPool, Signals
+from rollout_assets.distinct import distinct_rows
 from rollout_assets.standing import Flags, is_category
 from rollout_assets.store import Store
 from rollout_assets.tables import key_column
@@ -27,8 +28,6 @@ _PLAIN = [name for name in RowFacts._fields if name not in {"labels", "tasksets"
 #: All columns of the index that facts are made of.
 _FACT_COLUMNS = [*_PLAIN, *_KEY_COLUMNS, "tasksets"]
 _DIGEST_BYTES = 32
-#: What fits into 64 bits.
-_MOST_NUMBERS = 2**62
 
 
 def standing_facts(store: Store, key: str, *, pool: LabelPool | None = None, allow_gone: bool = False) -> FactTable:
@@ -93,20 +92,8 @@ def facts_of(index: pa.Table) -> Iterator[RowFacts]:
 
 def _distinct_signals(index: pa.Table) -> tuple[Integers, Integers]:
     """Rows that agree in all `Signals` get one number; for each number the first row that has it."""
-    numbers, size = np.zeros(len(index), np.int64), 1
-    for name in Signals._fields:
-        if index[name].null_count == len(index):
-            continue
-        codes, count = _codes(index[name])
-        if size * count > _MOST_NUMBERS:
-            numbers, size = _codes(pa.chunked_array([numbers]))
-        if count > 1:
-            numbers = numbers * count + codes
-            size *= count
-    numbers, size = _codes(pa.chunked_array([numbers]))
-    first = np.empty(size, np.int64)
-    first[numbers[::-1]] = np.arange(len(index))[::-1]  # of several rows that are put into one place the last one stays
-    return numbers, first
+    present = (name for name in Signals._fields if index[name].null_count < len(index))
+    return distinct_rows((_codes(index[name]) for name in present), len(index))
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[Integers, int]:

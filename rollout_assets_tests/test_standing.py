@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout_assets import standing
+from rollout_assets import distinct, standing
 from rollout_assets.core.compare.rows import surviving
 from rollout_assets.core.compare.table import FactTable, LabelPool
 from rollout_assets.core.discovery import find_run
@@ -136,12 +136,11 @@ def test_a_table_of_facts_may_grow(tmp_path: Path) -> None:
 
 
 def test_signals_that_are_too_many_to_number_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from rollout_assets import facts_table
 
     rows = [{"error": f"e{n % 5}", "_ng_rollout_index": n % 7, "_ng_attempt_index": n % 3} for n in range(50)]
     index = indexed(tmp_path, rows, [])
     expected = list(fact_table(index))
-    monkeypatch.setattr(facts_table, "_MOST_NUMBERS", 10)
+    monkeypatch.setattr(distinct, "_MOST_NUMBERS", 10)
     assert list(fact_table(index)) == expected
 
 

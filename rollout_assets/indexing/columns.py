@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,13 +20,10 @@ from rollout_assets.core.compare.digest import digest_of_input
 from rollout_assets.core.compare.keys import ALL_KEYS, TASK_INDEX
 from rollout_assets.core.jsonl.engine import FIELDS
 from rollout_assets.core.records.paths import File
+from rollout_assets.distinct import Codes, distinct_rows
 from rollout_assets.indexing.records import RESULT_COSTS, RULES, Fields, Rule
 from rollout_assets.tables import RECORD_INDEX, key_column
 
-Codes = npt.NDArray[np.int64]
-
-#: What fits into 64 bits.
-_MOST_NUMBERS: Final = 2**62
 _NUMBER_OF_FIELD: Final = {".".join(path): number for number, path in enumerate(FIELDS)}
 
 
@@ -107,15 +103,8 @@ def _combinations(columns: list[Column]) -> tuple[list[tuple[int, ...]], Codes]:
     if len(columns) == 1:
         (column,) = columns
         return [(code,) for code in range(len(column.values) + 1)], column.codes
-    mixed, size = columns[0].codes, len(columns[0].values) + 1
-    for column in columns[1:]:
-        count = len(column.values) + 1
-        if size * count > _MOST_NUMBERS:
-            numbers, mixed = np.unique(mixed, return_inverse=True)
-            size = len(numbers)
-        mixed = mixed * count + column.codes
-        size *= count
-    _, first, codes = np.unique(mixed, return_index=True, return_inverse=True)
+    read = ((column.codes, len(column.values) + 1) for column in columns)
+    codes, first = distinct_rows(read, len(columns[0].codes))
     return list(zip(*(column.codes[first].tolist() for column in columns), strict=True)), codes
 
 
