@@ -18,7 +18,6 @@ from rollout_assets.checks.reward_finite import REWARD_COLUMNS, REWARD_FINITE, r
 from rollout_assets.checks.row_count_not_shrinking import ROW_COUNT_NOT_SHRINKING, row_count_not_shrinking
 from rollout_assets.checks.strictness import JSONL_STRICT, REWARD_STRICT, place, strictness_result
 from rollout_assets.core.errors import RunDataError
-from rollout_assets.indexing import IndexSummary
 from rollout_assets.indexing.incremental import NewIndex, block, keep, make_index
 from rollout_assets.indexing.state import CODE_VERSION
 from rollout_assets.indexing.strictness import blocking_reason, judge
@@ -65,7 +64,7 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         severities = workspace.policy.group_of(key).severities
         index = make_index(store, key, spool, workers=workspace.worker_count)
         summary = index.summary
-        yield dg.Output(index.faults, "producer_faults", metadata=_fault_metadata(summary))
+        yield dg.Output(index.faults, "producer_faults", metadata=_fault_metadata(index))
         judgments = judge(summary, key, severities)
         results = [
             *map(strictness_result, judgments),
@@ -92,11 +91,10 @@ def index_run_assets(context: dg.AssetExecutionContext, workspace: RolloutWorksp
         shutil.rmtree(spool, ignore_errors=True)
 
 
-def _fault_metadata(summary: IndexSummary) -> dict[str, Any]:
-    counts = {str(kind): number for kind, number in summary.counts.items()}
-    metadata: dict[str, Any] = row_count(summary.counts.total()) | counts
-    if summary.faults:
-        metadata["places"] = shown_table([place(file, fault) for file, fault in summary.faults])
+def _fault_metadata(index: NewIndex) -> dict[str, Any]:
+    metadata: dict[str, Any] = row_count(index.summary.counts.total()) | index.counts
+    if index.summary.faults:
+        metadata["places"] = shown_table([place(file, fault) for file, fault in index.summary.faults])
     return metadata
 
 

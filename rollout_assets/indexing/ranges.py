@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from rollout_assets.core.errors import unreadable_file
+from rollout_assets.core.jsonl.lines import last_line_start
 from rollout_assets.core.records.paths import File
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -88,13 +89,6 @@ def end_of_last_line(path: Path, end: int) -> int:
     """
     try:
         with path.open("rb", buffering=0) as file:
-            while end > 0:
-                start = max(0, end - CHUNK_BYTES)
-                file.seek(start)
-                found = file.read(end - start).rfind(b"\n")
-                if found >= 0:
-                    return start + found + 1
-                end = start
+            return last_line_start(file, end, CHUNK_BYTES)
     except OSError as error:
         raise unreadable_file(path, error) from error
-    return 0

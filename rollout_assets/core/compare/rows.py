@@ -249,11 +249,7 @@ def _fault_error(fault: Fault) -> CompareInputError:
     return CompareInputError(
         "E-JSON",
         f"{fault.kind}: {fault.message}; {hint}",
-        path=fault.path,
-        line=fault.line,
-        offset=fault.offset,
-        column=fault.column,
-        kind=fault.kind,
+        **fault.place,
     )
 
 

@@ -13,12 +13,11 @@ import msgspec
 
 from rollout_assets.core.jsonl.decode import UNDECODED, RowDecoder, WholeRowDecoder
 from rollout_assets.core.jsonl.engine import new_engine
-from rollout_assets.core.jsonl.lines import line_stops
+from rollout_assets.core.jsonl.lines import Buffer, line_stops
 
 if TYPE_CHECKING:
     from rollout_assets.core.jsonl._engine import Engine
 
-Buffer = bytearray | memoryview
 #: Behind which byte of its block a line stops, and its row; `None` for a line that must be read exactly.
 Decoded = tuple[int, dict[str, Any] | None]
 

@@ -171,20 +171,15 @@ def _unwrap(row: dict[str, Any]) -> int:
             fields["model"] = response.model
         if response.usage is not UNSET:
             fields["usage"] = response.usage
-    if "responses_create_params" in row:
-        request = row["responses_create_params"]
-        row["responses_create_params"] = fields = {}
-        if request.input is not UNSET:
-            fields["input"] = request.input
-            calls += 1
-    if "verifier_metadata" in row:
-        metadata = row["verifier_metadata"]
-        row["verifier_metadata"] = fields = {}
-        for name in metadata.__struct_fields__:
-            value = getattr(metadata, name)
-            if value is not UNSET:
-                fields[name] = value
-                calls += 1
+    for key in ("responses_create_params", "verifier_metadata"):
+        if key in row:
+            struct = row[key]
+            row[key] = fields = {}
+            for name in struct.__struct_fields__:
+                value = getattr(struct, name)
+                if value is not UNSET:
+                    fields[name] = value
+                    calls += 1
     return calls
 
 

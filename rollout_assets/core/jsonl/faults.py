@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypedDict
 
 EXCERPT_CHARACTERS = 200
 
@@ -35,6 +36,16 @@ READABLE = frozenset(
 )
 
 
+class FaultPlace(TypedDict):
+    """Where a fault is and what it is; fields as in `Fault`."""
+
+    path: str
+    line: int
+    offset: int
+    column: int
+    kind: FaultKind
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault of one line.
@@ -58,6 +69,11 @@ class Fault:
     message: str
     excerpt: str
     column: int = 1
+
+    @property
+    def place(self) -> FaultPlace:
+        """What an error made of it says besides its reason."""
+        return {"path": self.path, "line": self.line, "offset": self.offset, "column": self.column, "kind": self.kind}
 
     @property
     def byte(self) -> int:

@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from rollout_assets.core.jsonl.lines import Buffer
 from rollout_assets.core.jsonl.nesting import Bytes, Nesting
 from rollout_assets.core.jsonl.parse import DEPTH_LIMIT
 from rollout_assets.core.jsonl.utf8 import find_bad_utf8
 
-Buffer = bytearray | memoryview
 Places = npt.NDArray[np.intp]
 
 #: Small enough for the cache, large enough for the cost of a step not to matter; a multiple of 64.

@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from io import FileIO
 from os import PathLike
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from rollout_assets.core.errors import unreadable_file
+
+#: The content of blocks.
+Buffer = bytearray | memoryview
 
 CHUNK_BYTES: Final = 256 * 1024
 BLANK: Final = b" \t\r"
@@ -37,7 +40,7 @@ class Block(NamedTuple):
     `memoryview` of just this line, mapped; whoever keeps the block keeps the mapping.
     """
 
-    buffer: bytearray | memoryview
+    buffer: Buffer
     length: int
     offset: int
     is_piece: bool = False
@@ -93,7 +96,22 @@ def read_lines(
             start = stop
 
 
-def line_stops(buffer: bytearray | memoryview, length: int) -> list[int]:
+def last_line_start(file: BinaryIO, end: int, step: int) -> int:
+    """The place behind the last LF of the first `end` bytes of an open file; 0 if there is none.
+
+    It is searched for backwards, `step` bytes at a time.
+    """
+    while end > 0:
+        start = max(0, end - step)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def line_stops(buffer: Buffer, length: int) -> list[int]:
     """Where the lines of a block end, behind their LF."""
     if isinstance(buffer, memoryview):
         return [length]  # a line of its own, mapped

@@ -12,10 +12,10 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import Any, Final, NamedTuple
 
-from rollout_assets.core.jsonl.blocks import Buffer, Decoded, block_reader, decoded
+from rollout_assets.core.jsonl.blocks import Decoded, block_reader, decoded
 from rollout_assets.core.jsonl.faults import Fault, FaultKind, excerpt
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
-from rollout_assets.core.jsonl.lines import CHUNK_BYTES, Block, is_blank, read_blocks
+from rollout_assets.core.jsonl.lines import CHUNK_BYTES, Block, Buffer, is_blank, read_blocks
 from rollout_assets.core.jsonl.parse import parse_line
 from rollout_assets.core.jsonl.projector import PROJECTED_ROW_BYTES, TopLevelProjector
 

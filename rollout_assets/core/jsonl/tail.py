@@ -6,12 +6,12 @@ import os
 import warnings
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from rollout_assets.core.errors import RunDataError, RunDataWarning, unreadable_file
 from rollout_assets.core.jsonl.faults import FaultKind
 from rollout_assets.core.jsonl.fields import ROW_FIELDS
-from rollout_assets.core.jsonl.lines import BLANK
+from rollout_assets.core.jsonl.lines import BLANK, last_line_start
 from rollout_assets.core.jsonl.parse import parse_line
 
 _STEP_BYTES: Final = 1024 * 1024
@@ -33,7 +33,7 @@ def prepare_append(path: str | PathLike[str]) -> None:
     """
     try:
         with Path(path).open("rb", buffering=0) as file:
-            start = _last_line_start(file)
+            start = last_line_start(file, file.seek(0, os.SEEK_END), _STEP_BYTES)
             file.seek(start)
             tail = file.read()
         if not tail:
@@ -48,19 +48,6 @@ def prepare_append(path: str | PathLike[str]) -> None:
         return
     except OSError as error:
         raise unreadable_file(path, error) from error
-
-
-def _last_line_start(file: BinaryIO) -> int:
-    """Return the offset behind the last newline, searching backwards; the size of the file if it ends in one."""
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - _STEP_BYTES)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
 
 
 def _is_incomplete(tail: bytes, path: str | PathLike[str], offset: int) -> bool:

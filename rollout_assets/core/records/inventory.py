@@ -151,10 +151,6 @@ def _refuse_in_inventory(fault: Fault) -> None:
             "E-INVENTORY-DIGEST",
             f"inventory and manifest disagree: {fault.message}, so the inventory has no digest; restore the inventory "
             "that the run was started with",
-            path=fault.path,
-            line=fault.line,
-            offset=fault.offset,
-            column=fault.column,
-            kind=fault.kind,
+            **fault.place,
         )
     refuse_unreadable(fault)

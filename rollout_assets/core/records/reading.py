@@ -229,11 +229,7 @@ def refuse_fault(fault: Fault) -> None:
         raise RunDataError(
             "E-OBJECT" if fault.kind is FaultKind.NOT_AN_OBJECT else "E-JSON",
             f"{fault.message}; repair or remove the line",
-            path=fault.path,
-            line=fault.line,
-            offset=fault.offset,
-            column=fault.column,
-            kind=fault.kind,
+            **fault.place,
         )
 
 
